@@ -1,0 +1,97 @@
+"""Messages in and out: what channels hand to the core, and what the core owes to channels."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+SessionKey: TypeAlias = str
+Role = Literal["owner", "user"]
+MediaKind = Literal["image", "file", "voice", "audio", "video", "sticker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where an answer goes: a channel's name, a chat on it, and the thread and message it belongs to."""
+
+    channel: str
+    chat: str
+    topic: str | None = None
+    reply_to: str | None = None
+
+
+def session_key(route: Route) -> SessionKey:
+    """Return the key of the session that a chat talks to: ``<channel>:<chat>[:topic:<n>]``."""
+    return f"{route.channel}:{route.chat}" + (f":topic:{route.topic}" if route.topic else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """A file that came with a message, by reference.
+
+    ``ref`` is the platform's name for it until it was fetched; ``path`` and ``sha256`` (hex) are known once it lies on disk.
+    """
+
+    kind: MediaKind
+    ref: str = ""
+    name: str = ""
+    media_type: str = ""
+    size_bytes: int | None = None
+    path: str = ""
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboundMessage:
+    """A message for a session, as it is logged before it is acknowledged.
+
+    ``id`` is the platform's (``<channel>:<chat>:<message>[:<edit date>]``), unique per session: a second one with the same id is a
+    duplicate.  ``route`` is None for direct calls: nothing is owed then.  ``at`` carries a zone.
+    """
+
+    id: str
+    session_key: SessionKey
+    sender: str
+    text: str
+    at: datetime
+    role: Role = "owner"
+    sender_name: str = ""
+    route: Route | None = None
+    media: tuple[Media, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboundMessage:
+    """An answer that must arrive: logged as owed, crossed off part by part.
+
+    ``parts`` are ``[start, end)`` offsets into ``text`` in code points; ``states`` is what the log knows of each part (``owed``,
+    ``sending``, ``reserving``, ``reserved``, ``sent``, ``refused``), ``refs`` the platform's message id of
+    each, where one is known.
+    """
+
+    out: str
+    session_key: SessionKey
+    route: Route
+    text: str
+    parts: tuple[tuple[int, int], ...]
+    states: tuple[str, ...] = ()
+    refs: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The message is on disk and will be taken up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """This message id was accepted before; nothing was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unkept:
+    """The disk refuses: the message will be run from memory, and its answer will say so."""
+
+    why: str
+
+
+Acceptance: TypeAlias = Accepted | Duplicate | Unkept

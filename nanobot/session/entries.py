@@ -1,0 +1,248 @@
+"""The lines of a session log as typed values.
+
+One entry is one line is one atom: facts that must be true together stand in one entry.  ``session.codec`` turns them into lines and
+back.
+
+An entry with a ``floor`` lets a reader stop: nothing before the entry of that id is needed any more, and ``carry`` holds what must
+outlive it (recent inbound ids, the session's own settings, the id counter).
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from nanobot.bus.events import InboundMessage, Role, Route, SessionKey
+from nanobot.bus.runtime_events import Usage
+from nanobot.messages import JsonObject, Message, ToolMessage, UserMessage
+
+VERSION = 1
+
+EntryId: TypeAlias = str
+BlobId: TypeAlias = str  # full sha256, hex
+Effect = Literal["pure", "idempotent", "verifiable", "opaque"]
+StopReason: TypeAlias = (
+    str  # completed | max_iterations | user_stop | replaced | limit | error | interrupted | command | ...
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """The first line: whose log this is."""
+
+    key: SessionKey
+    created_at: datetime
+    version: int = VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A Turn took up these inbounds; ``message`` is the user message exactly as the model gets it."""
+
+    id: EntryId
+    turn: str
+    inbound: tuple[str, ...]
+    message: UserMessage
+    route: Route | None = None
+    role: Role = "owner"
+    at: str = ""  # ISO 8601 with zone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One message of a running Turn (type ``message`` on disk): the model's, a tool's, a steered or a runtime one."""
+
+    id: EntryId
+    turn: str
+    message: Message
+    inbound: tuple[str, ...] = ()  # steered inbounds that this user message takes up
+    finish: str | None = None
+    usage: Usage | None = None
+    model: str | None = None  # <provider>/<model> that answered
+    head: EntryId | None = None  # the head this request was sent with
+    blob: BlobId | None = None  # full text of a result that was cut
+    duration_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """A call is about to change the world; ``before`` and ``after`` are what a probe compares."""
+
+    id: EntryId
+    turn: str
+    call: str
+    effect: Effect
+    before: JsonObject | None = None
+    after: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owed:
+    """An answer that must arrive: its parts are ``[start, end)`` code point offsets into the answer's text."""
+
+    out: str
+    route: Route
+    parts: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A Turn or a command is over.
+
+    ``answer`` names the entry that holds the text, or ``content`` is the text itself.  ``closes`` answers the calls that were still
+    open.  ``effect`` is what a command did to the session (``{"type": "reset" | "undo" | "settings", ...}``), in the same line.
+    """
+
+    id: EntryId
+    turn: str | None = None
+    inbound: tuple[str, ...] = ()
+    stop_reason: StopReason = "completed"
+    usage: Usage = field(default_factory=Usage)
+    iterations: int = 0
+    answer: EntryId | None = None
+    content: str | None = None
+    error: str | None = None
+    closes: tuple[ToolMessage, ...] = ()
+    owed: tuple[Owed, ...] = ()
+    effect: JsonObject | None = None
+    floor: EntryId | None = None
+    carry: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """The Turn goes on after a restart, for the ``n``-th time."""
+
+    id: EntryId
+    turn: str
+    n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The Turn waits for a person's decision about a call."""
+
+    id: EntryId
+    turn: str
+    call: str
+    expires_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A person decided."""
+
+    id: EntryId
+    question: EntryId
+    by: str
+    decision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What became of one part of an owed answer: ``reserving | reserved | sending | sent | refused | withdrawn``."""
+
+    id: EntryId
+    out: str
+    part: int
+    state: str
+    ref: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """From here on the prompt begins with this system text and these tools (blobs)."""
+
+    id: EntryId
+    system: BlobId
+    tools: BlobId
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """From here on the named pass works up to (not including) the entry ``at``."""
+
+    id: EntryId
+    pass_name: str  # "pass" on disk
+    at: EntryId
+    why: str = ""
+    floor: EntryId | None = None
+    carry: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """``text`` stands for everything before ``keep_from``; it was made from what went up to ``covers_to``."""
+
+    id: EntryId
+    text: str
+    covers_to: EntryId
+    keep_from: EntryId
+    floor: EntryId
+    usage: Usage | None = None
+    carry: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """The conversation starts anew."""
+
+    id: EntryId
+    floor: EntryId
+    carry: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """The Turn ``target`` and everything said after it is taken back."""
+
+    id: EntryId
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """The chat got a new id; key and owed routes follow."""
+
+    id: EntryId
+    old: SessionKey  # "from" on disk
+    new: SessionKey  # "to" on disk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaired:
+    """These lines (kept aside in quarantine) could not be read."""
+
+    id: EntryId
+    lines: tuple[int, ...]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """A type that this version does not know: kept, and skipped."""
+
+    id: EntryId
+    type: str
+    raw: JsonObject
+
+
+Entry: TypeAlias = (
+    InboundMessage
+    | Started
+    | Step
+    | Intent
+    | Finished
+    | Resumed
+    | Question
+    | Answer
+    | Delivery
+    | Head
+    | Cut
+    | Summary
+    | Reset
+    | Undo
+    | Moved
+    | Repaired
+    | Unknown
+)
