@@ -233,3 +233,10 @@ def _extra(raw: object) -> ProviderExtra | None:
         return None
     extra = cast("dict[str, object]", raw)
     return ProviderExtra(str(extra.get("provider", "")), str(extra.get("model", "")), str(extra.get("data", "")))
+
+
+def clean_text(text: str) -> str:
+    """Return the text without NULs and with each lone surrogate as U+FFFD: what every wire, file and terminal takes."""
+    if text.isascii():
+        return text.replace("\0", "") if "\0" in text else text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "")

@@ -1,0 +1,131 @@
+"""What a tool is: a pydantic model of its arguments, a ``run``, and a few facts the runner plans by.
+
+A tool answers with text for the model, or raises ``ToolError`` with text for the model.  It never cuts its own output to the
+budget (``results`` does), never logs, and never sees the conversation.  Whatever it starts, it ends when it is cancelled.
+
+Effect classes, for what happens to a call that has no recorded result after a crash:
+
+``pure``        changes nothing: it is simply run again
+``idempotent``  running it twice is running it once: it is run again
+``verifiable``  ``plan`` says what the world looks like before and after; ``probe`` then decides
+``opaque``      nobody can know: answered "interrupted; outcome unknown"
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from nanobot.bus.events import Role, SessionKey
+from nanobot.messages import JsonObject
+from nanobot.session.entries import Effect
+
+CutPolicy = Literal["head", "middle", "tail"]
+"""Which part of a too long text is left out: ``tail`` keeps the beginning, ``head`` keeps the end, ``middle`` keeps both."""
+
+ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """What one call may know about where it runs.
+
+    ``full_result`` returns the full text of an earlier result of this session by its entry id (``KeyError`` if there is none).
+    ``scratch`` is a private directory of this call, for files that must outlive a crash; it may not exist yet.
+    """
+
+    session_key: SessionKey
+    turn: str
+    call_id: str
+    role: Role
+    workspace: Path
+    scratch: Path
+    full_result: Callable[[str], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a call will do to the world, logged as its intent before it starts."""
+
+    before: JsonObject | None = None
+    after: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What a probe found: the call is ``done`` (``text`` is its observation), ``not_done`` (run it), or ``unknown``."""
+
+    outcome: Literal["done", "not_done", "unknown"]
+    text: str = ""
+
+
+class Tool(Protocol[ArgumentsT]):
+    """The contract; ``BaseTool`` has the defaults."""
+
+    name: str
+    description: str
+    arguments: type[ArgumentsT]
+    effect: Effect
+    concurrent: bool  # may run beside other concurrent calls of the same iteration
+    chatty: bool  # old results may become one-line placeholders
+    timeout_s: float | None  # None: the tool bounds itself
+    max_observation_chars: int | None  # None: the agent-wide default
+    cut: CutPolicy
+    keeps_result: bool  # a result that was cut is stored for read_result
+
+    def summary(self, arguments: ArgumentsT) -> str:
+        """Return one short line for people: what this call does."""
+        ...
+
+    async def plan(self, arguments: ArgumentsT, context: ToolContext) -> Planned:
+        """Say what will change.  Called before the intent of a verifiable or opaque call is logged."""
+        ...
+
+    async def run(self, arguments: ArgumentsT, context: ToolContext) -> str:
+        """Do it and return the observation.
+
+        Raises:
+            ToolError: it could not be done; the text is written for the model.
+        """
+        ...
+
+    async def probe(self, arguments: ArgumentsT, context: ToolContext, planned: Planned) -> Probed:
+        """Find out, after a crash, whether the planned change happened."""
+        ...
+
+
+class BaseTool(Generic[ArgumentsT]):
+    """The defaults of a careful tool: opaque, alone, not chatty, a minute, cut in the middle."""
+
+    name: str
+    description: str
+    arguments: type[ArgumentsT]
+    effect: Effect = "opaque"
+    concurrent: bool = False
+    chatty: bool = False
+    timeout_s: float | None = 60.0
+    max_observation_chars: int | None = None
+    cut: CutPolicy = "middle"
+    keeps_result: bool = True
+
+    summary_fields: ClassVar[tuple[str, ...]] = ()
+
+    def summary(self, arguments: ArgumentsT) -> str:
+        """Return the tool's name and the arguments named in ``summary_fields``, on one line."""
+        values = (str(getattr(arguments, field)) for field in self.summary_fields)
+        line = " ".join((self.name, *values)).replace("\n", " ⏎ ")
+        return line if len(line) <= 120 else line[:119] + "…"
+
+    async def plan(self, arguments: ArgumentsT, context: ToolContext) -> Planned:
+        """Promise nothing."""
+        return Planned()
+
+    async def run(self, arguments: ArgumentsT, context: ToolContext) -> str:
+        """Do it."""
+        raise NotImplementedError
+
+    async def probe(self, arguments: ArgumentsT, context: ToolContext, planned: Planned) -> Probed:
+        """Know nothing."""
+        return Probed("unknown")
