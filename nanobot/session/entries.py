@@ -45,6 +45,7 @@ class Started:
     route: Route | None = None
     role: Role = "owner"
     at: str = ""  # ISO 8601 with zone
+    undoes: str | None = None  # a Turn that this one takes the place of (retry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,359 @@
+"""What a log says: the fold from entries to a session's state.  Pure.
+
+``SessionLog.apply`` takes entries in the order of the file; the state after each of them is what a reader of the file would find.
+It never fails on an entry: what refers to something unknown (before the floor, or undone) is skipped.
+
+Three lists live here.  ``rows`` is the transcript since the floor: what was said, minus what was undone, reset or summarized away.
+``pending`` is the inbox: accepted and not yet taken up.  ``owed`` is the outbox: answers with parts that are not settled.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from nanobot.bus.events import InboundMessage, OutboundMessage, Role, Route, SessionKey
+from nanobot.bus.runtime_events import Usage
+from nanobot.messages import AssistantMessage, JsonObject, JsonValue, Message, ToolCall, ToolMessage
+from nanobot.session.entries import (
+    Cut,
+    Delivery,
+    Entry,
+    EntryId,
+    Finished,
+    Head,
+    Intent,
+    Owed,
+    Reset,
+    Resumed,
+    Started,
+    Step,
+    Summary,
+    Undo,
+)
+
+KEPT_IDS = 512  # inbound ids that outlive a floor, for recognising duplicates
+KEPT_RESULTS = 64  # finished Turns whose result a repeated direct call may ask for
+SETTLED = frozenset({"sent", "refused", "withdrawn"})
+
+
+def number(entry_id: EntryId) -> int:
+    """Return the position number of an ``e<n>`` id; -1 for ids that are not ours."""
+    return int(entry_id[1:]) if entry_id[:1] == "e" and entry_id[1:].isdigit() else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One message of the transcript, with what the log knows about it."""
+
+    message: Message
+    entry: EntryId
+    turn: str
+    position: int
+    finish: str | None = None
+    usage: Usage | None = None
+    blob: str | None = None
+
+
+@dataclass(slots=True)
+class OpenTurn:
+    """A Turn that has no ``finished`` line yet."""
+
+    turn: str
+    started: EntryId
+    position: int
+    route: Route | None
+    role: Role
+    inbound: list[str]
+    resumed: int = 0
+    calls: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])  # not answered yet, in order
+    intents: dict[str, Intent] = field(default_factory=dict[str, Intent])
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """How the Turn or command of an inbound message ended."""
+
+    finished: Finished
+    content: str
+    tools_used: tuple[str, ...]
+
+
+class SessionLog:
+    """One session's state, folded from its log."""
+
+    def __init__(self, key: SessionKey) -> None:
+        self.key = key
+        self.rows: list[Row] = []
+        self.pending: dict[str, InboundMessage] = {}
+        self.open: OpenTurn | None = None
+        self.owed: dict[str, OutboundMessage] = {}
+        self.recorded: dict[str, Recorded] = {}
+        self.head: Head | None = None
+        self.cuts: dict[str, Cut] = {}
+        self.summary: Summary | None = None
+        self.settings: JsonObject = {}
+        self.usage = Usage()
+        self.seen: dict[str, None] = {}
+        self.last_turn = 0
+        self._last_id = 0
+        self._position = 0
+        self._summary_position = 0
+        self._anchors: dict[
+            str, tuple[int, EntryId]
+        ] = {}  # pending inbound or owed answer -> the oldest entry it needs
+
+    # -- asking ----------------------------------------------------------------------------------------------------------------
+
+    def new_id(self) -> EntryId:
+        """Return the next entry id; each call returns another one."""
+        self._last_id += 1
+        return f"e{self._last_id}"
+
+    def new_turn(self) -> str:
+        """Return the next Turn's id."""
+        return f"t{self.last_turn + 1}"
+
+    @property
+    def messages(self) -> list[Message]:
+        """The transcript's messages, oldest first, without the summary."""
+        return [row.message for row in self.rows]
+
+    def turn_rows(self, turn: str) -> list[Row]:
+        """Return the rows of one Turn, oldest first."""
+        return [row for row in self.rows if row.turn == turn]
+
+    def settled(self) -> bool:
+        """Say whether nothing is waiting: no pending message, no open Turn, no owed answer."""
+        return not (self.pending or self.open or self.owed)
+
+    def floor(self, keep_from: EntryId | None, *, without_summary: bool = False) -> EntryId | None:
+        """Return the oldest entry still needed if the transcript were kept from ``keep_from`` on (None: none of it).
+
+        ``without_summary`` says that the summary so far is about to be superseded.  None when nothing is needed.
+        """
+        needed = list(self._anchors.values())
+        if self.open:
+            needed.append((self.open.position, self.open.started))
+        if self.summary and not without_summary:
+            needed.append((self._summary_position, self.summary.id))
+        needed += [(row.position, row.entry) for row in self.rows if row.entry == keep_from]
+        return min(needed)[1] if needed else None
+
+    def carry(self) -> JsonObject:
+        """Return what an entry with a floor must carry over it, as JSON.
+
+        The head is not among it: whatever writes a floor is a cut, and the prompt gets a new head there.
+        """
+        return {
+            "seen": list[JsonValue](self.seen)[-KEPT_IDS:],
+            "turns": self.last_turn,
+            "settings": self.settings,
+            "usage": {
+                "input_tokens": self.usage.input_tokens,
+                "output_tokens": self.usage.output_tokens,
+                "cached_tokens": self.usage.cached_tokens,
+            },
+            "cuts": {name: cut.at for name, cut in self.cuts.items()},
+        }
+
+    # -- folding ---------------------------------------------------------------------------------------------------------------
+
+    def extend(self, entries: Iterable[Entry]) -> None:
+        """Apply many entries."""
+        for entry in entries:
+            self.apply(entry)
+
+    def apply(self, entry: Entry) -> None:
+        """Take one more entry into account."""
+        self._position += 1
+        self._last_id = max(self._last_id, number(entry.id))
+        if isinstance(entry, Cut | Summary | Reset | Finished) and entry.carry:
+            self._restore(entry.carry)
+        match entry:
+            case InboundMessage():
+                self._arrived(entry)
+            case Started():
+                self._started(entry)
+            case Step():
+                self._said(entry)
+            case Intent():
+                if self.open and self.open.turn == entry.turn:
+                    self.open.intents[entry.call] = entry
+            case Finished():
+                self._finished(entry)
+            case Resumed():
+                if self.open and self.open.turn == entry.turn:
+                    self.open.resumed = entry.n
+            case Delivery():
+                self._delivered(entry)
+            case Head():
+                self.head = entry
+            case Cut():
+                self._cut(entry)
+            case Summary():
+                self._summarized(entry)
+            case Reset():
+                self._reset()
+            case Undo():
+                self._undo(entry.target)
+            case _:
+                pass
+
+    def _arrived(self, message: InboundMessage) -> None:
+        if message.id in self.seen:
+            return
+        self.seen[message.id] = None
+        self.pending[message.id] = message
+        self._anchors[message.id] = (self._position, message.id)
+
+    def _take_up(self, inbound: Iterable[str]) -> None:
+        for message_id in inbound:
+            self.seen[message_id] = None
+            self.pending.pop(message_id, None)
+            self._anchors.pop(message_id, None)
+
+    def _started(self, entry: Started) -> None:
+        if entry.undoes:
+            self._undo(entry.undoes)
+        self._take_up(entry.inbound)
+        self.last_turn = max(self.last_turn, int(entry.turn[1:]) if entry.turn[1:].isdigit() else 0)
+        self.open = OpenTurn(
+            turn=entry.turn,
+            started=entry.id,
+            position=self._position,
+            route=entry.route,
+            role=entry.role,
+            inbound=list(entry.inbound),
+        )
+        self._add(entry.message, entry.id, entry.turn)
+
+    def _said(self, entry: Step) -> None:
+        self._take_up(entry.inbound)
+        if entry.usage:
+            self.usage += entry.usage
+        turn = self.open if self.open and self.open.turn == entry.turn else None
+        if turn:
+            turn.inbound += entry.inbound
+            if isinstance(entry.message, AssistantMessage):
+                turn.calls = {call.id: call for call in entry.message.tool_calls}
+            elif isinstance(entry.message, ToolMessage):
+                turn.calls.pop(entry.message.call_id, None)
+        self._add(entry.message, entry.id, entry.turn, entry)
+
+    def _add(self, message: Message, entry: EntryId, turn: str, step: Step | None = None) -> None:
+        row = Row(message, entry, turn, self._position)
+        if step:
+            row = replace(row, finish=step.finish, usage=step.usage, blob=step.blob)
+        self.rows.append(row)
+
+    def _finished(self, entry: Finished) -> None:
+        for message in entry.closes:
+            self._add(message, entry.id, entry.turn or "")
+        answer = next((row for row in reversed(self.rows) if row.entry == entry.answer), None) if entry.answer else None
+        content = entry.content if entry.content is not None else _text(answer)
+        inbound = entry.inbound
+        if self.open and self.open.turn == entry.turn:
+            inbound = (*self.open.inbound, *inbound)
+            self.open = None
+        self._take_up(entry.inbound)
+        for owed in entry.owed:
+            self.owed[owed.out] = _outbound(self.key, owed, content)
+            at = (answer.position, answer.entry) if answer else (self._position, entry.id)
+            self._anchors[owed.out] = at
+        tools = tuple(
+            row.message.name for row in self.turn_rows(entry.turn or "") if isinstance(row.message, ToolMessage)
+        )
+        for message_id in inbound:
+            self.recorded[message_id] = Recorded(entry, content, tools)
+        while len(self.recorded) > KEPT_RESULTS:
+            del self.recorded[next(iter(self.recorded))]
+        if entry.effect:
+            self._take_effect(entry.effect)
+
+    def _take_effect(self, effect: JsonObject) -> None:
+        match effect.get("type"):
+            case "reset":
+                self._reset()
+            case "undo":
+                self._undo(str(effect.get("target")))
+            case "settings":
+                changes = {name: value for name, value in effect.items() if name != "type"}
+                self.settings = {**self.settings, **changes}
+            case _:
+                pass
+
+    def _delivered(self, entry: Delivery) -> None:
+        message = self.owed.get(entry.out)
+        if message is None or not 0 <= entry.part < len(message.parts):
+            return
+        states, refs = list(message.states), list(message.refs)
+        states[entry.part] = entry.state
+        refs[entry.part] = entry.ref if entry.ref is not None else refs[entry.part]
+        self.owed[entry.out] = replace(message, states=tuple(states), refs=tuple(refs))
+        if SETTLED.issuperset(states):
+            del self.owed[entry.out]
+            self._anchors.pop(entry.out, None)
+
+    def _cut(self, entry: Cut) -> None:
+        self.cuts[entry.pass_name] = entry
+        if entry.pass_name == "snip":
+            self.head = None
+            self._drop_before(entry.at)
+
+    def _summarized(self, entry: Summary) -> None:
+        self.summary = entry
+        self._summary_position = self._position
+        self.head = None
+        self.cuts = {}
+        self._drop_before(entry.keep_from)
+
+    def _drop_before(self, entry: EntryId) -> None:
+        keep = next(
+            (index for index, row in enumerate(self.rows) if number(row.entry) >= number(entry)), len(self.rows)
+        )
+        del self.rows[:keep]
+
+    def _reset(self) -> None:
+        self.rows = []
+        self.summary = None
+        self.head = None
+        self.cuts = {}
+
+    def _undo(self, target: str) -> None:
+        start = next((index for index, row in enumerate(self.rows) if row.turn == target), None)
+        if start is None:
+            return
+        gone = {row.turn for row in self.rows[start:]}
+        del self.rows[start:]
+        for out in [out for out in self.owed if out.partition(".")[0] in gone]:
+            del self.owed[out]
+            self._anchors.pop(out, None)
+        if self.open and self.open.turn in gone:
+            self.open = None
+
+    def _restore(self, carry: JsonObject) -> None:
+        """Adopt what an entry with a floor carries: it speaks for everything before itself."""
+        known = cast("dict[str, Any]", carry)
+        self.seen = {str(message_id): None for message_id in known.get("seen", ())} | self.seen
+        self.last_turn = max(self.last_turn, int(known.get("turns", 0)))
+        self.settings = {**known.get("settings", {})}
+        self.usage = Usage(**known.get("usage", {}))
+        for name, at in known.get("cuts", {}).items():
+            self.cuts.setdefault(name, Cut(id=at, pass_name=name, at=at))
+
+
+def _text(row: Row | None) -> str:
+    return row.message.text if row else ""
+
+
+def _outbound(key: SessionKey, owed: Owed, text: str) -> OutboundMessage:
+    count = len(owed.parts)
+    return OutboundMessage(
+        out=owed.out,
+        session_key=key,
+        route=owed.route,
+        text=text,
+        parts=owed.parts,
+        states=("owed",) * count,
+        refs=(None,) * count,
+    )
