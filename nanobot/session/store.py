@@ -57,7 +57,7 @@ class SessionStore(Protocol):
 
         Raises (when awaited):
             StaleClaim: the claim was released or superseded.
-            DiskRefused: not written.
+            DiskRefused: not written yet; it stays in memory and is written, in order, when the disk recovers.
         """
         ...
 
@@ -73,8 +73,25 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def release(self, claim: Claim) -> None:
-        """Write what is queued, then give the session up.  Releasing twice is harmless."""
+    async def release(self, claim: Claim, *, settled: bool = False) -> None:
+        """Write what is queued, then give the session up.  Releasing twice is harmless.
+
+        ``settled`` says that nothing is left to do: no open Turn, no undelivered answer (see ``settle``).
+
+        Raises:
+            DiskRefused: what is queued could not be written; the claim stands, so that nothing is lost.
+        """
+        ...
+
+    async def settle(self, claim: Claim) -> None:
+        """Take the session off ``unfinished()``: its Turns are closed and its answers delivered.
+
+        Only the caller can know that.  With a pending inbound message this does nothing; the next ``accept`` puts it back.
+        """
+        ...
+
+    def refusing(self, key: SessionKey) -> str | None:
+        """Return why the disk does not take this session's entries now, as one plain sentence; None when it does."""
         ...
 
     async def read(self, key: SessionKey, *, before: EntryId | None, limit: int) -> Sequence[Entry]:
