@@ -1,23 +1,27 @@
 """Sessions in use: loaded once, kept while they are needed, given back when they are idle.
 
-A ``Session`` is one conversation in memory: the fold of its log, the lock that keeps its Turns apart, and ``append``, the only way a
-fact gets in.  ``SessionManager`` hands them out: the same object to everybody who asks while anybody uses it, so its lock is one lock;
-idle ones leave in the order of their last use, at once above ``capacity`` and after ``idle_s`` otherwise, and their claim with them.
+A ``Session`` is one conversation in memory: the fold of its log, the lock that keeps its Turns apart, and ``append``, the only
+way a fact gets in.  ``SessionManager`` hands them out: the same object to everybody who asks while anybody uses it, so its lock is
+one lock; idle ones leave in the order of their last use, at once above ``capacity`` and after ``idle_s`` otherwise, and their claim
+with them.  A session whose writes the disk refuses is kept, whatever its age: memory is all there is of it.
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Self
 
 from nanobot.bus.events import Acceptance, Accepted, Duplicate, InboundMessage, SessionKey, Unkept
-from nanobot.errors import DiskRefused
+from nanobot.errors import DiskRefused, SessionError
 from nanobot.messages import Message, UserMessage, user_text
 from nanobot.session.entries import BlobId, Entry, EntryId
 from nanobot.session.log import SessionLog
 from nanobot.session.store import Claim, SessionStore
+
+log = logging.getLogger(__name__)
 
 
 class Session:
@@ -117,10 +121,14 @@ class Session:
         return self._store.refusing(self.key)
 
     async def close(self) -> None:
-        """Give the claim back."""
-        if self._claim is not None:
-            claim, self._claim = self._claim, None
+        """Give the claim back; what the disk still refuses is lost then, and said so in the operator's log."""
+        if self._claim is None:
+            return
+        claim, self._claim = self._claim, None
+        try:
             await self._store.release(claim, settled=self.log.settled())
+        except SessionError as error:
+            log.error("session %r could not be given back in order: %s", self.key, error)
 
 
 def summary_message(text: str, entry: EntryId) -> UserMessage:
@@ -150,7 +158,7 @@ class SessionManager:
         self._closing: dict[SessionKey, asyncio.Task[None]] = {}
 
     @asynccontextmanager
-    async def open(self, key: SessionKey) -> AsyncIterator[Session]:
+    async def open(self, key: SessionKey) -> AsyncGenerator[Session]:
         """Pin the session of this key for the block.  It is not restored yet, unless somebody did."""
         while key in self._closing:  # its claim is on the way back to the store
             await asyncio.wait([self._closing[key]])
@@ -177,7 +185,7 @@ class SessionManager:
     def sweep(self) -> None:
         """Give up the sessions that were idle for too long.  Call it now and then."""
         due = monotonic() - self._idle_s
-        for key in [key for key, since in self._idle.items() if since <= due]:
+        for key in [key for key, since in self._idle.items() if since <= due and not self.store.refusing(key)]:
             self._let_go(key)
 
     async def close(self) -> None:
@@ -195,8 +203,9 @@ class SessionManager:
         if key not in self._sessions:
             return
         self._idle[key] = monotonic()
-        while len(self._idle) > self._capacity:
-            self._let_go(next(iter(self._idle)))
+        surplus = len(self._idle) - self._capacity
+        for idle in [idle for idle in self._idle if not self.store.refusing(idle)][: max(0, surplus)]:
+            self._let_go(idle)
 
     def _let_go(self, key: SessionKey) -> None:
         self._idle.pop(key, None)
