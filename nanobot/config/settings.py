@@ -1,0 +1,224 @@
+"""The whole configuration as one value, and how it is found.
+
+Each package owns its settings; this joins them.  What is wrong stops the start with file, line, key and fix: nothing is ever
+replaced by a default in silence.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
+
+from nanobot.agent.settings import AgentSettings
+from nanobot.config.explain import closest, explain
+from nanobot.config.loader import Document, KeyPath, read
+from nanobot.errors import ConfigError
+from nanobot.providers.models import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL, OFFLINE_MODEL
+from nanobot.providers.settings import OfflineSettings, ProviderSettings
+from nanobot.session.settings import SessionSettings
+
+CONFIG_VARIABLE = "NANOBOT_CONFIG"
+KEY_VARIABLES = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
+URL_VARIABLES = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
+DEFAULT_MODELS = {"anthropic": DEFAULT_ANTHROPIC_MODEL, "openai": DEFAULT_OPENAI_MODEL, "offline": OFFLINE_MODEL}
+
+
+class ToolSettings(BaseModel):
+    """Stands in until the tools bring their own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LogSettings(BaseModel):
+    """What the operator's log on stderr looks like."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    level: Literal["debug", "info", "warning", "error"] = "warning"
+    format: Literal["text", "json"] = "text"
+
+
+class Settings(BaseModel):
+    """Everything that can be configured.  ``Settings()`` is a working offline agent."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workspace: Path = Field(default_factory=lambda: home(os.environ) / "workspace", description="where tools work")
+    data_dir: Path = Field(
+        default_factory=lambda: home(os.environ) / "data", description="session logs and other state"
+    )
+    providers: dict[str, ProviderSettings] = Field(
+        default_factory=lambda: dict[str, ProviderSettings](offline=OfflineSettings()), min_length=1
+    )
+    agent: AgentSettings = AgentSettings()
+    tools: ToolSettings = ToolSettings()
+    session: SessionSettings = SessionSettings()
+    channels: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    log: LogSettings = LogSettings()
+
+    @field_validator("providers")
+    @classmethod
+    def _names_hold_no_slash(cls, value: dict[str, ProviderSettings]) -> dict[str, ProviderSettings]:
+        if any("/" in name or not name for name in value):
+            raise ValueError("a provider's name is not empty and holds no '/'")
+        return value
+
+    @field_validator("channels")
+    @classmethod
+    def _none_yet(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if value:
+            raise ValueError("this version has no channels to configure; the terminal needs no entry")
+        return value
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The ``<provider>/<model>`` references to try, in order; the first provider's usual model when none is configured.
+
+        Raises:
+            ConfigError: the first provider has no usual model.
+        """
+        chosen = self.agent.model
+        if chosen:
+            return (chosen,) if isinstance(chosen, str) else tuple(chosen)
+        name, provider = next(iter(self.providers.items()))
+        if provider.type == "openai" and provider.base_url:
+            raise ConfigError(f"say which model of provider {name!r} to use: '{name}/<model>'")
+        return (f"{name}/{DEFAULT_MODELS[provider.type]}",)
+
+
+def home(environ: Mapping[str, str]) -> Path:
+    """Return ``~/.nanobot``.
+
+    Raises:
+        ConfigError: this user has no home directory.
+    """
+    try:
+        return Path(environ.get("HOME") or Path.home()) / ".nanobot"
+    except RuntimeError:
+        raise ConfigError(
+            "this user has no home directory: set HOME, or workspace and data_dir in a --config file"
+        ) from None
+
+
+def find(path: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the file to read: the given one, else ``NANOBOT_CONFIG``, else ``~/.nanobot/config.yaml`` if there, else None."""
+    if path is not None:
+        return path
+    if environ.get(CONFIG_VARIABLE):
+        return _expand_home(environ[CONFIG_VARIABLE], environ)
+    usual = home(environ) / "config.yaml"
+    return usual if os.path.lexists(usual) else None
+
+
+def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the configuration that ``find`` finds; without one, live on the environment's keys, or offline.
+
+    Raises:
+        ConfigError: with file, line, key and what to do, one wrong key on a line.
+    """
+    environ = os.environ if environ is None else environ
+    found = find(path, environ)
+    document = read(found, environ) if found else Document()
+    return build(document, environ)
+
+
+def build(document: Document, environ: Mapping[str, str]) -> Settings:
+    """Check a read document, with what the environment adds to it.  Raises as ``load``."""
+    data = _with_providers(_with_paths(document, environ), environ)
+    try:
+        settings = Settings.model_validate(data)
+    except ValidationError as error:
+        raise explain(error, Settings, Document(data, document.lines, document.path)) from None
+    _check_models(settings, document)
+    _check_keys(settings, document)
+    return settings
+
+
+def _with_paths(document: Document, environ: Mapping[str, str]) -> dict[str, object]:
+    """Fill and expand the two directories; a relative one counts from the file's own directory."""
+    sections = Settings.model_fields  # a section whose keys are all commented out reads as null: that is no section
+    data = {key: value for key, value in document.data.items() if value is not None or key not in sections}
+    base = document.path.absolute().parent if document.path else Path.cwd()
+    for key in ("workspace", "data_dir"):
+        value = data.get(key)
+        if isinstance(value, str) and value:
+            data[key] = base / _expand_home(value, environ)
+        elif key not in data:
+            data[key] = home(environ) / key.removesuffix("_dir")
+        else:
+            raise ConfigError(f"{document.place((key,))}: expected a path")
+    return data
+
+
+def _expand_home(text: str, environ: Mapping[str, str]) -> Path:
+    return home(environ).parent / text[2:] if text.startswith("~/") or text == "~" else Path(text)
+
+
+def _with_providers(data: dict[str, object], environ: Mapping[str, str]) -> dict[str, object]:
+    """Name the type of a provider that is called like one, take keys from the environment, and be offline as the last resort."""
+    given = data.get("providers")
+    if not given and given in (None, {}):
+        names = [name for name, variable in KEY_VARIABLES.items() if environ.get(variable)]
+        given = {name: cast("object", {}) for name in names or ["offline"]}
+    if not isinstance(given, dict):
+        return data
+    providers = cast("dict[str, object]", given)
+    return data | {"providers": {name: _provider(name, value, environ) for name, value in providers.items()}}
+
+
+def _provider(name: str, value: object, environ: Mapping[str, str]) -> object:
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        return value
+    provider = cast("dict[str, object]", value)
+    if "type" not in provider and name in DEFAULT_MODELS:
+        provider = {"type": name} | provider
+    kind = provider.get("type")
+    key_variable = KEY_VARIABLES.get(kind) if isinstance(kind, str) else None
+    if not key_variable or provider.get("api_key") or provider.get("base_url") or not environ.get(key_variable):
+        return provider
+    url = environ.get(URL_VARIABLES[str(kind)])
+    return provider | {"api_key": environ[key_variable]} | ({"base_url": url} if url else {})
+
+
+def _check_models(settings: Settings, document: Document) -> None:
+    """Refuse references to providers that are not there, in the agent's model and the compaction's."""
+    compaction: KeyPath = ("agent", "compaction", "model")
+    try:
+        wanted: list[tuple[KeyPath, str]] = [(("agent", "model"), model) for model in settings.models]
+    except ConfigError as error:
+        raise ConfigError(f"{document.place(('agent', 'model'))}: {error}") from None
+    if settings.agent.compaction.model:
+        wanted.append((compaction, settings.agent.compaction.model))
+    for key, reference in wanted:
+        name, slash, model = reference.partition("/")
+        if not slash or not name or not model:
+            raise ConfigError(f"{document.place(key)}: expected <provider>/<model>, such as {_example(settings)!r}")
+        if name not in settings.providers:
+            guess = closest(name, settings.providers)
+            hint = f"did you mean {guess!r}?" if guess else f"there are: {', '.join(settings.providers)}"
+            variable = KEY_VARIABLES.get(name)
+            hint += f" (or set {variable})" if variable and not document.data.get("providers") else ""
+            raise ConfigError(f"{document.place(key)}: no provider is called {name!r}; {hint}")
+
+
+def _example(settings: Settings) -> str:
+    """Return a model reference that would be right."""
+    name, provider = next(iter(settings.providers.items()))
+    return f"{name}/{DEFAULT_MODELS[provider.type]}"
+
+
+def _check_keys(settings: Settings, document: Document) -> None:
+    """Refuse to start with a vendor that will answer 401 for want of a key.  A server of one's own may need none."""
+    for name in dict.fromkeys(reference.partition("/")[0] for reference in settings.models):
+        provider = settings.providers[name]
+        if provider.type == "offline" or provider.base_url:
+            continue
+        if provider.api_key is None or not provider.api_key.get_secret_value().strip():
+            place = document.place(("providers", name, "api_key"))
+            raise ConfigError(
+                f"{place}: provider {name!r} has no key; set it here or as {KEY_VARIABLES[provider.type]}"
+            )

@@ -1,0 +1,270 @@
+"""The joined settings: where they come from, what they default to, and how they refuse."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import pytest
+from pydantic import BaseModel
+
+from nanobot.config.loader import parse
+from nanobot.config.settings import Settings, build, load
+from nanobot.errors import ConfigError
+from nanobot.providers.models import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL
+from nanobot.providers.settings import AnthropicSettings, OfflineSettings, OpenAISettings
+
+ROOT = Path(__file__).parents[3]
+HOME = {"HOME": "/home/somebody"}
+
+
+def built(text: str, **environ: str) -> Settings:
+    return build(parse(text, Path("/etc/c.yaml"), environ), {**HOME, **environ})
+
+
+def refusal(text: str, **environ: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        built(text, **environ)
+    return str(caught.value)
+
+
+def home_with(tmp_path: Path, text: str) -> dict[str, str]:
+    (tmp_path / ".nanobot").mkdir()
+    (tmp_path / ".nanobot" / "config.yaml").write_text(text)
+    return {"HOME": str(tmp_path)}
+
+
+def test_nothing_at_all_is_a_working_offline_agent() -> None:
+    """No file and no key: the embedded provider, and directories under the home."""
+    settings = load(None, HOME)
+
+    assert settings.providers == {"offline": OfflineSettings()}
+    assert settings.models == ("offline/phrases",)
+    assert settings.workspace == Path("/home/somebody/.nanobot/workspace")
+    assert settings.data_dir == Path("/home/somebody/.nanobot/data")
+
+
+@pytest.mark.parametrize(
+    ("variable", "name", "model"),
+    [
+        ("ANTHROPIC_API_KEY", "anthropic", DEFAULT_ANTHROPIC_MODEL),
+        ("OPENAI_API_KEY", "openai", DEFAULT_OPENAI_MODEL),
+    ],
+)
+def test_a_key_in_the_environment_is_enough(variable: str, name: str, model: str) -> None:
+    """A vendor's usual variable chooses that vendor and its usual model."""
+    settings = load(None, {**HOME, variable: "k"})
+
+    assert settings.models == (f"{name}/{model}",)
+    provider = settings.providers[name]
+    assert not isinstance(provider, OfflineSettings)
+    assert provider.api_key is not None
+    assert provider.api_key.get_secret_value() == "k"
+
+
+def test_a_key_in_the_file_is_enough() -> None:
+    """A provider named after its type needs nothing but its key."""
+    settings = built("providers:\n  anthropic:\n    api_key: ${K}\n", K="k")
+
+    assert isinstance(settings.providers["anthropic"], AnthropicSettings)
+    assert settings.models == (f"anthropic/{DEFAULT_ANTHROPIC_MODEL}",)
+
+
+def test_the_vendors_key_is_never_given_to_another_server() -> None:
+    """A provider with its own address gets no key out of the environment."""
+    text = "providers:\n  openai:\n    base_url: http://127.0.0.1:1/v1\nagent: {model: openai/x}\n"
+    provider = built(text, OPENAI_API_KEY="k").providers["openai"]
+
+    assert isinstance(provider, OpenAISettings)
+    assert provider.api_key is None
+
+
+def test_the_vendors_address_in_the_environment_goes_with_its_key() -> None:
+    """OPENAI_BASE_URL counts where OPENAI_API_KEY does, and then the model must be named."""
+    environ = {**HOME, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
+
+    with pytest.raises(ConfigError, match=r"agent\.model: say which model of provider 'openai'"):
+        load(None, environ)
+
+
+def test_the_search_order_is_argument_variable_home(tmp_path: Path) -> None:
+    """--config wins over NANOBOT_CONFIG, which wins over the home's file."""
+    environ = home_with(tmp_path, "agent: {max_iterations: 1}")
+    (tmp_path / "two.yaml").write_text("agent: {max_iterations: 2}")
+    (tmp_path / "three.yaml").write_text("agent: {max_iterations: 3}")
+
+    assert load(None, environ).agent.max_iterations == 1
+    assert load(None, {**environ, "NANOBOT_CONFIG": "~/two.yaml"}).agent.max_iterations == 2
+    assert load(tmp_path / "three.yaml", {**environ, "NANOBOT_CONFIG": "~/two.yaml"}).agent.max_iterations == 3
+
+
+def test_a_named_file_that_is_missing_is_refused(tmp_path: Path) -> None:
+    """Only the default file may be absent; a named one is never replaced by defaults."""
+    for path, environ in ((tmp_path / "no.yaml", {}), (None, {"NANOBOT_CONFIG": str(tmp_path / "no.yaml")})):
+        with pytest.raises(ConfigError, match=r"no\.yaml: cannot be read"):
+            load(path, {**HOME, **environ})
+
+
+def test_f01_a_default_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    """A broken link where the default file should be is an error, not a silent default."""
+    (tmp_path / ".nanobot").mkdir()
+    (tmp_path / ".nanobot" / "config.yaml").symlink_to(tmp_path / "gone")
+
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(None, {"HOME": str(tmp_path)})
+
+
+def test_relative_paths_count_from_the_file() -> None:
+    """A config file means the same from every directory."""
+    settings = built("workspace: work\ndata_dir: ~/d\n")
+
+    assert settings.workspace == Path("/etc/work")
+    assert settings.data_dir == Path("/home/somebody/d")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("agnet: {}", "/etc/c.yaml:1: agnet: unknown key; did you mean 'agent'?"),
+        ("foo:", "/etc/c.yaml:1: foo: unknown key; known here: agent, channels, data_dir"),
+        (
+            "agent:\n  maxIterations: 3",
+            "/etc/c.yaml:2: agent.maxIterations: unknown key; did you mean 'max_iterations'?",
+        ),
+        (
+            "providers:\n  a:\n    type: openai\n    timeouts: {idle: 3}",
+            "/etc/c.yaml:4: providers.a.timeouts.idle: unknown key; did you mean 'idle_s'?",
+        ),
+        (
+            "providers:\n  a:\n    type: anthropic\n    send_resoning: true",
+            "/etc/c.yaml:4: providers.a.send_resoning: unknown key; known here: api_key",
+        ),
+        ("agent:\n  max_iterations: s3cret", "/etc/c.yaml:2: agent.max_iterations: expected a whole number, got text"),
+        ("agent:\n  max_iterations: 0", "/etc/c.yaml:2: agent.max_iterations: expected a number of at least 1"),
+        ("agent:\n  busy: s3cret", "/etc/c.yaml:2: agent.busy: expected one of 'steer', 'queue' or 'replace'"),
+        ("agent: s3cret", "/etc/c.yaml:1: agent: expected keys with values, got text"),
+        ("agent:\n  model: 5", "/etc/c.yaml:2: agent.model: expected text (put it in quotes) or a list, got a number"),
+        ("agent:\n  compaction: {enabled: s3cret}", "/etc/c.yaml:2: agent.compaction.enabled: expected true or false"),
+        (
+            "providers:\n  a:\n    api_key: s3cret",
+            "/etc/c.yaml:2: providers.a: 'type' is missing; one of anthropic, offline, openai",
+        ),
+        (
+            "providers:\n  a: {type: s3cret}",
+            "/etc/c.yaml:2: providers.a.type: expected one of 'anthropic', 'openai', 'offline'",
+        ),
+        (
+            "providers:\n  openai:\n    api_key: 12345",
+            "/etc/c.yaml:3: providers.openai.api_key: expected text (put it in quotes), got a num",
+        ),
+        ("providers:\n  openai: s3cret", "/etc/c.yaml:2: providers.openai: expected keys with values"),
+        ("providers: []", "/etc/c.yaml:1: providers: expected keys with values, got a list"),
+        (
+            "providers: {a/b: {type: offline}}",
+            "/etc/c.yaml:1: providers: a provider's name is not empty and holds no '/'",
+        ),
+        ("channels: {telegram: {}}", "/etc/c.yaml:1: channels: this version has no channels to configure"),
+        ("workspace: [s3cret]", "/etc/c.yaml:1: workspace: expected a path"),
+        ("log:\n  level: true", "/etc/c.yaml:2: log.level: expected one of 'debug', 'info', 'warning' or 'error'"),
+    ],
+)
+def test_f01_what_is_wrong_is_named_with_file_line_key_and_fix(text: str, said: str) -> None:
+    """A wrong key or type stops the start; the sentence quotes no value."""
+    full = refusal(text)
+
+    assert full.startswith(said)
+    assert "s3cret" not in full
+
+
+def test_every_wrong_key_is_named_at_once() -> None:
+    """One run shows all that must be fixed, in the file's order."""
+    lines = refusal("log: 1\nagent:\n  busy: x\n  modl: y\n").splitlines()
+
+    assert [line.split(": ")[1] for line in lines] == ["log", "agent.busy", "agent.modl"]
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("opeani/gpt", "agent.model: no provider is called 'opeani'; did you mean 'openai'?"),
+        ("zzz/gpt", "agent.model: no provider is called 'zzz'; there are: openai, offline"),
+        ("gpt", "agent.model: expected <provider>/<model>, such as 'openai/"),
+        ("openai/", "agent.model: expected <provider>/<model>"),
+    ],
+)
+def test_a_model_must_belong_to_a_configured_provider(model: str, said: str) -> None:
+    """A reference that leads nowhere stops the start, with the closest name."""
+    providers = "providers:\n  openai: {api_key: k}\n  offline: {}\n"
+
+    assert refusal(f"{providers}agent: {{model: {model}}}").startswith(f"/etc/c.yaml:4: {said}")
+    assert refusal(f"{providers}agent: {{model: [offline/x, {model}]}}").startswith(f"/etc/c.yaml:4: {said}")
+    assert "agent.compaction.model" in refusal(f"{providers}agent: {{compaction: {{model: {model}}}}}")
+
+
+def test_f04_a_vendor_without_a_key_is_refused_with_advice() -> None:
+    """Whoever forgot the key reads which provider wants it and where to put it, not a 401."""
+    said = refusal("providers:\n  mine: {type: anthropic}\n  offline: {}\n")
+
+    assert (
+        said == "/etc/c.yaml:2: providers.mine.api_key: provider 'mine' has no key; set it here or as ANTHROPIC_API_KEY"
+    )
+    assert "has no key" in refusal("providers:\n  mine: {type: anthropic, api_key: '${E}'}\n", E="")
+    assert built("providers:\n  mine: {type: anthropic}\n  offline: {}\nagent: {model: offline/x}").models == (
+        "offline/x",
+    )
+
+
+def test_a_model_of_a_missing_provider_names_its_variable() -> None:
+    """Without any provider configured, the vendor's variable is part of the advice."""
+    assert "or set OPENAI_API_KEY" in refusal("agent: {model: openai/gpt}")
+
+
+def test_a_section_without_keys_is_the_default() -> None:
+    """Commenting out every key of a section leaves a valid file."""
+    assert built("agent:\nproviders:\ntools:\n") == load(None, HOME)
+
+
+def test_f13_loading_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """Reading a configuration prints no notices, however often it happens."""
+    for _ in range(3):
+        built("agent: {max_iterations: 3}")
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_secrets_are_not_in_the_settings_text() -> None:
+    """Printing the settings shows no key."""
+    settings = built("providers:\n  openai: {api_key: s3cret, headers: {x: s3cret}}\n")
+
+    assert "s3cret" not in f"{settings!r} {settings}"
+
+
+def test_the_example_loads_as_it_is() -> None:
+    """The example is a valid file, and apart from its providers it holds the defaults."""
+    settings = load(ROOT / "config.example.yaml", HOME)
+
+    assert settings.model_copy(
+        update={"providers": Settings().providers, "agent": settings.agent.model_copy(update={"model": None})}
+    ) == (load(None, HOME))
+
+
+def test_the_example_holds_every_key() -> None:
+    """No setting exists that the example does not show."""
+    data = parse((ROOT / "config.example.yaml").read_text("utf-8"), Path("x"), {}).data
+    providers = cast("Mapping[str, Mapping[str, Any]]", data["providers"])
+
+    assert not list(_missing(Settings, data, ""))
+    for model in (AnthropicSettings, OpenAISettings, OfflineSettings):
+        kind = model.model_fields["type"].default
+        shown = next(one for one in providers.values() if one["type"] == kind)
+        assert not list(_missing(model, shown, f"providers.<{kind}>."))
+
+
+def _missing(model: type[BaseModel], data: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        if name not in data:
+            yield prefix + name
+            continue
+        kinds = (field.annotation, *get_args(field.annotation))
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, BaseModel) and data[name] is not None:
+                yield from _missing(kind, data[name], f"{prefix}{name}.")
