@@ -1,7 +1,7 @@
 """What to do with a model's answer: one pure table.
 
-``decide`` looks at an answer and at the ``Tally`` of the Turn so far.  The tally is a fold over the Turn's own messages, so a Turn that
-goes on after a restart decides as the undisturbed one would have.
+``decide`` looks at an answer and at the ``Tally`` of the Turn so far.  The tally is a fold over the Turn's own messages, so a Turn
+that goes on after a restart decides as the undisturbed one would have.
 """
 
 import json
@@ -20,7 +20,9 @@ REPEATS_LIMIT = 6  # ... and is made to stop
 
 @dataclass(frozen=True, slots=True)
 class RunTools:
-    """Run the calls."""
+    """Run the calls; ``note`` is a runtime message to add after their results."""
+
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,9 @@ class AskAgain:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The answer is complete."""
+    """The answer is complete, as far as the limits allowed."""
+
+    reason: Literal["completed", "max_iterations"] = "completed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +63,15 @@ CUT_CALL = (
     "Nothing was run: the output limit cut this call off before it was complete. "
     "Do it in smaller parts, for example write a file piece by piece."
 )
-STOP_REPEATING = "The same call gave the same result many times in a row. Stop calling tools: tell the user what you found and what is missing."
+REPEATING = (
+    "This call gave the same result each time. Do something else, or tell the user what you found and what is missing."
+)
+STOP_REPEATING = (
+    "Nothing was run: the same call gave the same result many times in a row. "
+    "Do not call tools any more: tell the user what you found and what is missing."
+)
 OUT_OF_ITERATIONS = (
-    "The limit of steps for one request is reached. Do not call tools any more: "
+    "Nothing was run: the limit of steps for one request is reached. Do not call tools any more: "
     "sum up what was done and found, and what is still open."
 )
 
@@ -74,10 +84,11 @@ class Tally:
     empty: int = 0  # empty answers in a row
     cut_text: int = 0  # answers cut off by length, in a row
     malformed: int = 0  # answers in a row none of whose calls could be run as written
-    repeats: int = 0  # identical rounds of calls and results in a row
+    repeats: int = 0  # rounds in a row that made the calls of the last answer and got the same results
     called: str = ""  # the calls of the last answer, to compare
     results: str = ""  # what they gave
-    previous: str = ""  # calls and results of the round before
+    round_before: str = ""  # calls and results of the round before
+    same_rounds: int = 0  # completed rounds in a row that were identical
     last_round: bool = False  # the model was told to stop calling tools
 
     def after(self, message: Message, finish: str | None = None) -> "Tally":
@@ -86,33 +97,29 @@ class Tally:
             case AssistantMessage():
                 return self._after_answer(message, finish)
             case ToolMessage():
-                return self._after_result(message)
+                told = message.text in (STOP_REPEATING, OUT_OF_ITERATIONS)
+                return replace(self, results=f"{self.results}\0{message.text}", last_round=self.last_round or told)
             case _:
-                told = message.origin == "runtime" and message.text in (STOP_REPEATING, OUT_OF_ITERATIONS)
-                return replace(self, last_round=True) if told else self
+                return self
 
     def _after_answer(self, message: AssistantMessage, finish: str | None) -> "Tally":
+        calls, text = message.tool_calls, message.text.strip()
+        broken = bool(calls) and (finish == "length" or all(isinstance(call.arguments, str) for call in calls))
         round_ = self.called + self.results
-        repeated = bool(message.tool_calls) and round_ != "" and round_ == self.previous
-        cut = finish == "length" and not message.tool_calls and bool(message.text.strip())
-        empty = not message.tool_calls and not message.text.strip()
-        broken = bool(message.tool_calls) and (
-            finish == "length" or all(isinstance(call.arguments, str) for call in message.tool_calls)
-        )
+        same_rounds = self.same_rounds + 1 if round_ and round_ == self.round_before else int(bool(round_))
+        called = _written(message)
         return replace(
             self,
             iterations=self.iterations + 1,
-            empty=self.empty + 1 if empty else 0,
-            cut_text=self.cut_text + 1 if cut else 0,
+            empty=self.empty + 1 if not calls and not text else 0,
+            cut_text=self.cut_text + 1 if finish == "length" and not calls and text else 0,
             malformed=self.malformed + 1 if broken else 0,
-            repeats=self.repeats + 1 if repeated else 0,
-            previous=round_,
-            called=_written(message),
+            repeats=same_rounds if calls and called == self.called else 0,
+            called=called,
             results="",
+            round_before=round_,
+            same_rounds=same_rounds,
         )
-
-    def _after_result(self, message: ToolMessage) -> "Tally":
-        return replace(self, results=f"{self.results}\0{message.text}")
 
 
 def tally(steps: Iterable[tuple[Message, str | None]]) -> Tally:
@@ -134,8 +141,8 @@ def decide(answer: AssistantMessage, finish: str, so_far: Tally, *, max_iteratio
     if not answer.text.strip():
         return _about_nothing(so_far, max_iterations)
     if finish == "length" and so_far.cut_text <= MAX_CUT_TEXT and so_far.iterations < max_iterations:
-        return AskAgain(CONTINUE, tools=False)
-    return Finish()
+        return AskAgain(CONTINUE)
+    return Finish("max_iterations" if so_far.last_round else "completed")
 
 
 def _about_calls(finish: str, so_far: Tally, max_iterations: int) -> Decision:
@@ -154,7 +161,7 @@ def _about_calls(finish: str, so_far: Tally, max_iterations: int) -> Decision:
         return RefuseCalls(OUT_OF_ITERATIONS)
     if so_far.repeats >= REPEATS_LIMIT:
         return RefuseCalls(STOP_REPEATING)
-    return RunTools()
+    return RunTools(REPEATING if so_far.repeats >= REPEATS_NOTED else "")
 
 
 def _about_nothing(so_far: Tally, max_iterations: int) -> Decision:
@@ -164,4 +171,5 @@ def _about_nothing(so_far: Tally, max_iterations: int) -> Decision:
 
 
 def _written(message: AssistantMessage) -> str:
-    return json.dumps([[call.name, call.arguments] for call in message.tool_calls], sort_keys=True)
+    calls = [[call.name, call.arguments] for call in message.tool_calls]
+    return json.dumps(calls, sort_keys=True) if calls else ""
