@@ -1,0 +1,148 @@
+"""Which tools there are, and the one way to run one.
+
+A call is looked up by its exact name, parsed and validated before anything runs; nothing else is ever run in its place.  Errors say
+whether the name, the arguments or the run was wrong.  Text that leaves here is clean (no NULs, no lone surrogates) and redacted
+once, but not yet cut to the budget: ``results.fit`` does that, with the id of the entry that will hold it.
+"""
+
+import asyncio
+import re
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from nanobot.agent.tools.arguments import closest, parse_arguments, validate
+from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.schema import parameters
+from nanobot.errors import MisuseError, ToolError
+from nanobot.messages import ToolCall, clean_text
+from nanobot.providers.base import ToolSpec
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+DEFAULT_MAX_CHARS = 16_000
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """A call that may run: its tool is known and its arguments are valid."""
+
+    call: ToolCall
+    tool: Tool[Any]  # each tool has its own arguments type; ``arguments`` is an instance of it
+    arguments: BaseModel
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a run gave: the full text, clean and redacted."""
+
+    text: str
+    is_error: bool
+    duration_ms: float
+
+
+def _as_is(text: str) -> str:
+    return text
+
+
+class ToolRegistry:
+    """The tools of one agent.
+
+    Args:
+        tools: each with its own name.
+        redact: takes secrets out of a text; applied once to each observation and error.
+        default_max_chars: the budget of a result whose tool names none.
+        limits: budgets by tool name; they win over the tool's own.
+
+    Raises:
+        MisuseError: two tools of one name, or a name that a model cannot call.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Tool[Any]],
+        *,
+        redact: Callable[[str], str] = _as_is,
+        default_max_chars: int = DEFAULT_MAX_CHARS,
+        limits: Mapping[str, int] | None = None,
+    ) -> None:
+        self._tools: dict[str, Tool[Any]] = {}
+        for tool in sorted(tools, key=lambda tool: tool.name):
+            if not _NAME.fullmatch(tool.name):
+                raise MisuseError(f"{tool.name!r} is no tool name: use 1 to 64 letters, digits, _ or -.")
+            if tool.name in self._tools:
+                raise MisuseError(f"There are two tools named {tool.name!r}; rename one.")
+            self._tools[tool.name] = tool
+        self._redact = redact
+        self._default_max_chars = default_max_chars
+        self._limits = dict(limits or {})
+        self._specs = tuple(ToolSpec(t.name, t.description, parameters(t.arguments)) for t in self._tools.values())
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Return the tools as the model sees them, sorted by name; the same objects each time."""
+        return self._specs
+
+    def get(self, name: str) -> Tool[Any] | None:
+        """Return the tool of exactly this name, if there is one."""
+        return self._tools.get(name)
+
+    def max_chars(self, name: str) -> int:
+        """Return the budget of this tool's results, in characters."""
+        tool = self._tools.get(name)
+        own = tool.max_observation_chars if tool else None
+        return self._limits.get(name, own or self._default_max_chars)
+
+    def prepare_call(self, call: ToolCall) -> PreparedCall:
+        """Return the call with its tool and its valid arguments.
+
+        Raises:
+            ToolError: the name or the arguments are wrong; nothing ran.
+        """
+        tool = self._tools.get(call.name)
+        if tool is None:
+            raise ToolError(self._clean(self._unknown(call.name)))
+        try:
+            arguments = validate(parse_arguments(call.arguments, tool.arguments), tool.arguments)
+        except ToolError as error:
+            raise ToolError(self._clean(f"Error in the arguments of {call.name} (nothing was run):\n{error}")) from None
+        return PreparedCall(call, tool, arguments)
+
+    async def execute(self, prepared: PreparedCall, context: ToolContext) -> Observation:
+        """Run the call within its tool's timeout.  Only cancellation comes out as an exception."""
+        start = time.perf_counter()
+        text, is_error = await self._run(prepared, context)
+        clean = await asyncio.to_thread(self._clean, text) if len(text) > 50_000 else self._clean(text)
+        return Observation(clean, is_error, (time.perf_counter() - start) * 1000)
+
+    async def _run(self, prepared: PreparedCall, context: ToolContext) -> tuple[str, bool]:
+        tool = prepared.tool
+        limit = asyncio.timeout(tool.timeout_s)
+        try:
+            async with limit:
+                return await tool.run(prepared.arguments, context), False
+        except ToolError as error:
+            return f"Error while running {tool.name}: {error}", True
+        except Exception as error:  # noqa: BLE001  # a tool may fail in any way; the Turn goes on and the model is told
+            if limit.expired() and isinstance(error, TimeoutError):
+                return (
+                    f"Error while running {tool.name}: it took longer than {tool.timeout_s:g} s and was stopped.",
+                    True,
+                )
+            return f"Error while running {tool.name}: {_exception_line(error)}", True
+
+    def _clean(self, text: str) -> str:
+        return self._redact(clean_text(text))
+
+    def _unknown(self, name: str) -> str:
+        close = closest(name, list(self._tools))
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        return f"Error: there is no tool named {name[:100]!r} (nothing was run).{hint} The tools are: {', '.join(self._tools)}."
+
+
+def _exception_line(error: Exception) -> str:
+    line = "".join(traceback.format_exception_only(error)).strip()
+    line = line if len(line) <= 1_000 else line[:999] + "…"
+    return f"{line}. This is a fault of the tool or of what it uses, not of your arguments' form; try another way."
