@@ -5,7 +5,7 @@ that goes on after a restart decides as the undisturbed one would have.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -128,6 +128,19 @@ def tally(steps: Iterable[tuple[Message, str | None]]) -> Tally:
     for message, finish in steps:
         out = out.after(message, finish)
     return out
+
+
+def final_text(steps: Sequence[tuple[Message, str | None]]) -> str:
+    """Return the Turn's answer: its last text, joined with the parts before it that the output limit cut off."""
+    parts: list[str] = []
+    for message, finish in reversed(steps):
+        if isinstance(message, AssistantMessage):
+            if parts and not (finish == "length" and not message.tool_calls):
+                break
+            parts.append(message.text)
+        elif parts and not (message.text == CONTINUE and not isinstance(message, ToolMessage)):
+            break
+    return "".join(reversed(parts))
 
 
 def decide(answer: AssistantMessage, finish: str, so_far: Tally, *, max_iterations: int) -> Decision:

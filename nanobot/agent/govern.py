@@ -63,6 +63,12 @@ class Governor:
         """Believe a provider that said "too long": shrink the budget for good."""
         self._budget = int(min(self._budget, limit_tokens or self._budget) * 0.6)
 
+    def leave_out_images(self, up_to: str) -> Decided:
+        """Stop sending images up to and including the entry ``up_to``."""
+        at = number(up_to) + 1
+        self._boundaries = replace(self._boundaries, images_before=at)
+        return Decided("images", at, "the provider refused a request with images")
+
     def fit(self, messages: Sequence[Message]) -> Fitted:
         """Return messages that fit.
 

@@ -12,14 +12,15 @@ log remembers what it said); passes take their boundaries as an argument.  So wh
 4. ``drop_empty_answers``   an assistant row with neither text nor calls is no message at all
 5. ``microcompact``         old results of chatty tools become one line; needs the pairs that 2 and 3 made
 6. ``limit_results``        for imported text and for many results at once; after 5, which made most of them small
-7. ``snip_history``         the last resort, so it comes after everything that saves room more gently
-8. 2 to 4 again             the snip may have cut between a call and its result
+7. ``drop_images``          images a provider refused, or that no longer fit
+8. ``snip_history``         the last resort, so it comes after everything that saves room more gently
+9. 2 to 4 again             the snip may have cut between a call and its result
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage, user_text
+from nanobot.messages import AssistantMessage, ImagePart, Message, TextPart, ToolMessage, UserMessage, user_text
 from nanobot.session.log import number
 
 INTERRUPTED = "[interrupted; outcome unknown: check before you repeat it]"
@@ -35,6 +36,7 @@ class Boundaries:
 
     compact_before: int = 0
     snip_before: int = 0
+    images_before: int = 0
     chatty: frozenset[str] = frozenset()
     max_result_chars: int = 16_000
 
@@ -44,6 +46,7 @@ def govern(messages: Sequence[Message], boundaries: Boundaries) -> list[Message]
     out = repair(messages)
     out = microcompact(out, before=boundaries.compact_before, chatty=boundaries.chatty)
     out = limit_results(out, max_chars=boundaries.max_result_chars)
+    out = drop_images(out, before=boundaries.images_before)
     if boundaries.snip_before:
         out = repair(snip_history(out, before=boundaries.snip_before))
     return out
@@ -142,6 +145,13 @@ def limit_results(messages: Sequence[Message], *, max_chars: int) -> list[Messag
     return out
 
 
+def drop_images(messages: Sequence[Message], *, before: int) -> list[Message]:
+    """Replace images in entries before the boundary by a line each."""
+    if not before:
+        return list(messages)
+    return [_without_images(message) if _is_before(message, before) else message for message in messages]
+
+
 def snip_history(messages: Sequence[Message], *, before: int) -> list[Message]:
     """Leave out every message before the boundary, and say so in their place.
 
@@ -172,6 +182,18 @@ def _is_before(message: Message, before: int) -> bool:
 
 def _is_old(message: Message, before: int, chatty: frozenset[str]) -> bool:
     return isinstance(message, ToolMessage) and message.name in chatty and 0 <= number(message.entry) < before
+
+
+def _without_images(message: Message) -> Message:
+    if not isinstance(message, UserMessage) or not any(isinstance(part, ImagePart) for part in message.parts):
+        return message
+    parts = (
+        TextPart(f"[image left out: the model did not take it; the file is {part.path}]")
+        if isinstance(part, ImagePart)
+        else part
+        for part in message.parts
+    )
+    return replace(message, parts=tuple(parts))
 
 
 def _placeholder(message: Message) -> Message:

@@ -1,0 +1,142 @@
+"""Running the calls of one answer: looked up, judged, announced, run, cut to their budget, and logged as they land.
+
+Concurrent tools run beside each other, the others one after the other in the order of the calls.  A call that changes the world
+has its intent on disk before it starts.  After a restart a call without a result is run again, probed, or answered as unknown, as
+its tool's effect class says.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import groupby
+
+from nanobot.agent.gates import Allow, Ask, Deny, review
+from nanobot.agent.passes import INTERRUPTED
+from nanobot.agent.spec import AgentRunSpec, ToolEvent
+from nanobot.agent.tools.base import Planned, ToolContext
+from nanobot.agent.tools.registry import Observation, PreparedCall
+from nanobot.agent.tools.results import fit
+from nanobot.bus.runtime_events import ToolFinished, ToolStarted
+from nanobot.errors import ToolError
+from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from nanobot.session.entries import Intent
+
+
+class CallRunner:
+    """Runs calls for one run; ``said`` is told each logged result."""
+
+    def __init__(self, spec: AgentRunSpec, said: Callable[[Message], None]) -> None:
+        self._spec = spec
+        self._said = said
+        self.events: list[ToolEvent] = []
+
+    async def run(self, answer: AssistantMessage, answered: set[str], intents: Mapping[str, Intent]) -> None:
+        """Run every call of ``answer`` that has no result yet; ``intents`` are those logged before a restart."""
+        waiting = [call for call in answer.tool_calls if call.id not in answered]
+        for concurrent, group in groupby(waiting, key=self._is_concurrent):
+            calls = list(group)
+            if concurrent and len(calls) > 1:
+                async with asyncio.TaskGroup() as tasks:
+                    for call in calls:
+                        tasks.create_task(self._one(call, intents.get(call.id)), name=f"tool {call.name} {call.id}")
+            else:
+                for call in calls:
+                    await self._one(call, intents.get(call.id))
+
+    def refuse(self, answer: AssistantMessage, answered: set[str], why: str) -> None:
+        """Answer every call that has no result with ``why``; nothing runs."""
+        for call in answer.tool_calls:
+            if call.id not in answered:
+                self._log(call, Observation(why, is_error=True, duration_ms=0.0), blob=None)
+
+    def _is_concurrent(self, call: ToolCall) -> bool:
+        tool = self._spec.tools.get(call.name)
+        return tool is not None and tool.concurrent
+
+    async def _one(self, call: ToolCall, intent: Intent | None) -> None:
+        try:
+            prepared = self._spec.tools.prepare_call(call)
+        except ToolError as error:
+            self._announce(call, call.name)
+            self._log(call, Observation(str(error), is_error=True, duration_ms=0.0), blob=None)
+            return
+        context = replace(
+            self._spec.context, call_id=call.id, scratch=self._spec.context.scratch / call.id.replace(".", "_")
+        )
+        self._announce(call, prepared.tool.summary(prepared.arguments))
+        observation = await self._observe(prepared, context, intent)
+        await self._keep(call, prepared, observation)
+
+    async def _observe(self, prepared: PreparedCall, context: ToolContext, intent: Intent | None) -> Observation:
+        if intent is not None:
+            recovered = await self._recover(prepared, context, intent)
+            if recovered is not None:
+                return recovered
+        match await review(self._spec.gates, prepared.call, prepared.arguments, context):
+            case Allow():
+                pass
+            case Deny(why=why):
+                return Observation(f"Not allowed: {why}", is_error=True, duration_ms=0.0)
+            case Ask(question=question):
+                return Observation(
+                    f"Not allowed: this needs a person's approval ({question}) and nobody can be asked here.",
+                    is_error=True,
+                    duration_ms=0.0,
+                )
+        if prepared.tool.effect in ("verifiable", "opaque") and intent is None:
+            try:
+                planned = await prepared.tool.plan(prepared.arguments, context)
+            except ToolError as error:
+                return Observation(
+                    f"Error before running {prepared.tool.name}: {error}", is_error=True, duration_ms=0.0
+                )
+            await self._spec.checkpoint.intent(prepared.call.id, prepared.tool.effect, planned)
+        return await self._spec.tools.execute(prepared, context)
+
+    async def _recover(self, prepared: PreparedCall, context: ToolContext, intent: Intent) -> Observation | None:
+        """Return what a call that may have run before a restart came to; None if it surely did not run."""
+        planned = Planned(before=intent.before, after=intent.after)
+        probed = await prepared.tool.probe(prepared.arguments, context, planned)
+        match probed.outcome:
+            case "done":
+                return Observation(probed.text, is_error=False, duration_ms=0.0)
+            case "not_done":
+                return None
+            case "unknown":
+                return Observation(probed.text or INTERRUPTED, is_error=True, duration_ms=0.0)
+
+    async def _keep(self, call: ToolCall, prepared: PreparedCall, observation: Observation) -> None:
+        """Cut the observation to its budget and log it; the full text of a cut one is kept."""
+        spec = self._spec
+        limit = spec.tools.max_chars(call.name)
+        blob = None
+        if len(observation.text) > limit and prepared.tool.keeps_result:
+            blob = await spec.checkpoint.keep(observation.text)
+        self._log(call, observation, blob=blob)
+
+    def _log(self, call: ToolCall, observation: Observation, *, blob: str | None) -> None:
+        spec = self._spec
+        entry = spec.checkpoint.new_id()
+        tool = spec.tools.get(call.name)
+        text = fit(
+            observation.text,
+            max_chars=spec.tools.max_chars(call.name),
+            cut=tool.cut if tool else "middle",
+            entry=entry if blob else "",
+        ).text
+        message = ToolMessage(call.id, call.name, text, is_error=observation.is_error, entry=entry)
+        spec.checkpoint.result(message, blob=blob, duration_ms=observation.duration_ms)
+        self._said(message)
+        self.events.append(ToolEvent(call.id, call.name, observation.is_error, observation.duration_ms))
+        spec.emit(
+            ToolFinished(
+                call_id=call.id,
+                name=call.name,
+                is_error=observation.is_error,
+                duration_ms=observation.duration_ms,
+                result_chars=len(observation.text),
+            )
+        )
+
+    def _announce(self, call: ToolCall, summary: str) -> None:
+        self._spec.emit(ToolStarted(call_id=call.id, name=call.name, summary=summary))

@@ -1,0 +1,214 @@
+"""The loop inside a Turn: model call, tool calls, model call, until there is an answer.
+
+``AgentRunner`` knows no channel, no session file and no prompt files.  What happened goes out through the ``Checkpoint`` port as it
+happens (answers before their tools run, each result when it lands); what is decided comes from ``decide``; what the model sees
+comes from the ``Governor``.  A Turn that goes on after a restart is the same call with the Turn's messages so far in ``so_far``.
+"""
+
+from collections.abc import Mapping
+
+from nanobot.agent.calls import CallRunner
+from nanobot.agent.decide import AskAgain, Finish, GiveUp, RefuseCalls, RunTools, Tally, decide, final_text, tally
+from nanobot.agent.govern import CannotFit, Governor
+from nanobot.agent.spec import AgentRunResult, AgentRunSpec
+from nanobot.agent.tokens import estimate_text, estimate_tools
+from nanobot.bus.runtime_events import Usage
+from nanobot.errors import BadRequest, ContextOverflow, ProviderError
+from nanobot.messages import (
+    AssistantMessage,
+    ImagePart,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    from_dict,
+    user_text,
+)
+from nanobot.providers.base import LLMProvider, LLMRequest, LLMResponse
+from nanobot.session.entries import EntryId
+
+_MARGIN = 0.02  # of the window: what estimates may be off by
+_MOST_ROOM = 4  # times max_tokens that an answer may get after calls were cut off
+
+
+class AgentRunner:
+    """Runs Turns against one provider."""
+
+    def __init__(self, provider: LLMProvider) -> None:
+        self._provider = provider
+
+    async def run(self, spec: AgentRunSpec) -> AgentRunResult:
+        """Run until there is an answer or a reason to stop.  Provider errors end in the result, not as exceptions."""
+        run = _Run(self._provider, spec)
+        try:
+            return await run.run_core()
+        except (ProviderError, CannotFit) as error:
+            return run.result("", "error", error=str(error))
+
+
+class _Run:
+    """One run's moving parts."""
+
+    def __init__(self, provider: LLMProvider, spec: AgentRunSpec) -> None:
+        self.provider = provider
+        self.spec = spec
+        self.initial = [m if not isinstance(m, Mapping) else from_dict(m) for m in spec.initial_messages]
+        self.steps: list[tuple[Message, str | None]] = list(spec.so_far)
+        self.tally: Tally = tally(self.steps)
+        self.usage = Usage()
+        self.injected = False
+        self.no_tools = False
+        self.specs = spec.specs if spec.specs is not None else spec.tools.specs()
+        self.overhead = estimate_text(spec.system) + estimate_tools(self.specs)
+        self.window = int(spec.context_window * (1 - _MARGIN)) - self.overhead
+        self.governor = Governor(budget_tokens=self.window - spec.max_tokens, boundaries=spec.boundaries)
+        self.calls = CallRunner(spec, self.said)
+
+    def said(self, message: Message, finish: str | None = None) -> None:
+        """Take a logged message of the Turn into account."""
+        self.steps.append((message, finish))
+        self.tally = self.tally.after(message, finish)
+
+    async def run_core(self) -> AgentRunResult:
+        answer = self.last_answer()
+        if answer is not None:  # resumed: the answer on disk is not asked for again
+            done = await self.act(*answer, resumed=True)
+            if done:
+                return done
+        while True:
+            self.take_steering()
+            response, message = await self.ask()
+            done = await self.act(message, response.finish)
+            if done:
+                return done
+
+    async def act(self, message: AssistantMessage, finish: str, *, resumed: bool = False) -> AgentRunResult | None:
+        decision = decide(message, finish, self.tally, max_iterations=self.spec.max_iterations)
+        match decision:
+            case RunTools(note=note):
+                await self.calls.run(message, self.answered(message), self.spec.intents if resumed else {})
+                if note:
+                    self.add_runtime(note)
+            case RefuseCalls(why=why):
+                self.calls.refuse(message, self.answered(message), why)
+            case AskAgain(text=text, tools=tools):
+                self.no_tools = not tools
+                self.add_runtime(text)
+            case Finish(reason=reason):
+                return self.result(final_text(self.steps), reason)
+            case GiveUp(reason=reason, text=text):
+                self.calls.refuse(message, self.answered(message), text)
+                return self.result(text, reason, error=None if reason == "refusal" else text)
+        return None
+
+    def last_answer(self) -> tuple[AssistantMessage, str] | None:
+        """Return the newest answer of ``so_far`` if it was not acted upon to the end."""
+        for index in range(len(self.steps) - 1, -1, -1):
+            message, finish = self.steps[index]
+            if isinstance(message, UserMessage):
+                return None
+            if isinstance(message, AssistantMessage):
+                complete = message.tool_calls and not {call.id for call in message.tool_calls} - self.answered(message)
+                return None if complete else (message, finish or "stop")
+        return None
+
+    def answered(self, message: AssistantMessage) -> set[str]:
+        """Return the ids of this answer's calls that have results."""
+        wanted = {call.id for call in message.tool_calls}
+        return {m.call_id for m, _ in self.steps if isinstance(m, ToolMessage) and m.call_id in wanted}
+
+    def take_steering(self) -> None:
+        for message in self.spec.steer():
+            self.injected = True
+            self.said(message)
+
+    def add_runtime(self, text: str) -> None:
+        message = user_text(text, origin="runtime", entry=self.spec.checkpoint.new_id())
+        self.spec.checkpoint.runtime(message)
+        self.said(message)
+
+    async def ask(self) -> tuple[LLMResponse, AssistantMessage]:
+        response = await self.respond()
+        if response.usage:
+            self.usage += response.usage
+        entry = self.spec.checkpoint.new_id()
+        message = as_message(response, entry)
+        self.spec.checkpoint.answer(message, response)
+        self.said(message, response.finish)
+        return response, message
+
+    async def respond(self) -> LLMResponse:
+        """Ask the model; after "too long", or a refusal of images, ask once more with a harder cut."""
+        try:
+            return await self.send()
+        except ContextOverflow as error:
+            self.governor.harder(error.limit_tokens)
+            self.leave_out_images()
+        except BadRequest as error:
+            if "image" not in str(error).lower() or not self.leave_out_images():
+                raise
+        return await self.send()
+
+    async def send(self) -> LLMResponse:
+        fitted = self.governor.fit(self.everything())
+        for cut in fitted.cuts:
+            self.spec.checkpoint.cut(cut)
+        response = await self.provider.stream(self.request(tuple(fitted.messages), fitted.tokens), self.spec.emit)
+        if response.usage:
+            self.governor.observe(fitted.messages, self.overhead, response.usage.input_tokens)
+        self.no_tools = False
+        return response
+
+    def request(self, messages: tuple[Message, ...], tokens: int) -> LLMRequest:
+        spec = self.spec
+        more_room = spec.max_tokens * min(2**self.tally.malformed, _MOST_ROOM)
+        forbidden = self.no_tools or self.tally.last_round
+        return LLMRequest(
+            model=spec.model,
+            system=spec.system,
+            messages=messages,
+            tools=self.specs,
+            max_tokens=max(spec.max_tokens, min(more_room, self.window - tokens)),
+            tool_choice="none" if forbidden else "auto",
+            temperature=spec.temperature,
+            reasoning_effort=spec.reasoning_effort,
+            cache_key=spec.context.session_key,
+        )
+
+    def everything(self) -> list[Message]:
+        return [*self.initial, *(message for message, _ in self.steps)]
+
+    def leave_out_images(self) -> bool:
+        """Stop sending the images so far; False if there are none."""
+        with_images = [m for m in self.everything() if isinstance(m, UserMessage) and _has_image(m)]
+        if not with_images:
+            return False
+        self.spec.checkpoint.cut(self.governor.leave_out_images(with_images[-1].entry))
+        return True
+
+    def result(self, content: str, stop_reason: str, *, error: str | None = None) -> AgentRunResult:
+        messages = tuple(message for message, _ in self.steps)
+        last = messages[-1] if messages else None
+        whole = isinstance(last, AssistantMessage) and last.text == content and not last.tool_calls
+        return AgentRunResult(
+            final_content=content,
+            stop_reason=stop_reason,
+            messages=messages,
+            answer=last.entry if whole and last else None,
+            tools_used=tuple(m.name for m in messages if isinstance(m, ToolMessage)),
+            usage=self.usage,
+            iterations=self.tally.iterations,
+            error=error,
+            tool_events=tuple(self.calls.events),
+            had_injections=self.injected,
+        )
+
+
+def as_message(response: LLMResponse, entry: EntryId) -> AssistantMessage:
+    """Return the answer as a message of the log: its calls get ids of ours."""
+    calls = (ToolCall(f"{entry}.{i}", call.name, call.arguments) for i, call in enumerate(response.tool_calls))
+    return AssistantMessage(response.text, tuple(calls), extra=response.extra, entry=entry)
+
+
+def _has_image(message: UserMessage) -> bool:
+    return any(isinstance(part, ImagePart) for part in message.parts)

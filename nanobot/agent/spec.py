@@ -1,0 +1,108 @@
+"""What a run of the agent is given and gives back, and the port its facts go out through."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from nanobot.agent.gates import Gate
+from nanobot.agent.govern import Decided
+from nanobot.agent.passes import Boundaries
+from nanobot.agent.tools.base import Planned, ToolContext
+from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.bus.runtime_events import TurnEvent, Usage
+from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from nanobot.providers.base import LLMResponse, ToolSpec
+from nanobot.session.entries import BlobId, Effect, EntryId, Intent
+
+
+class Checkpoint(Protocol):
+    """Where a Turn's facts go.  Methods that are not async only queue; the order of calls is the order of the log."""
+
+    def new_id(self) -> EntryId:
+        """Return the id of the next message to be logged."""
+        ...
+
+    def answer(self, message: AssistantMessage, response: LLMResponse) -> None:
+        """Log a model's answer, before anything is done about it."""
+        ...
+
+    def result(self, message: ToolMessage, *, blob: BlobId | None, duration_ms: float) -> None:
+        """Log a call's result; ``blob`` holds the full text of one that was cut."""
+        ...
+
+    def runtime(self, message: UserMessage) -> None:
+        """Log a message that the runner adds itself."""
+        ...
+
+    def cut(self, cut: Decided) -> None:
+        """Log that a boundary moved."""
+        ...
+
+    async def intent(self, call: str, effect: Effect, planned: Planned) -> None:
+        """Log what is about to happen; it is durable on return."""
+        ...
+
+    async def keep(self, text: str) -> BlobId:
+        """Keep the full text of a result that will be cut."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRunSpec:
+    """One run: everything the runner may know.
+
+    Args:
+        initial_messages: history and the current user message; OpenAI-form dicts are converted once.
+        so_far: what this Turn has said already, with finish reasons, when it goes on after a restart.
+        intents: intents of calls in ``so_far`` that have no result.
+        steer: returns (and logs) user messages that came in meanwhile; asked at the top of each iteration.
+        context: what tools may know; the call id is filled in for each call.
+    """
+
+    initial_messages: Sequence[Message | Mapping[str, Any]]
+    tools: ToolRegistry
+    model: str
+    checkpoint: Checkpoint
+    emit: Callable[[TurnEvent], None]
+    context: ToolContext
+    system: str = ""
+    specs: tuple[ToolSpec, ...] | None = None  # as frozen in the session's head; the registry's when None
+    max_iterations: int = 40
+    max_tokens: int = 8_192
+    context_window: int = 128_000
+    temperature: float | None = None
+    reasoning_effort: Literal["low", "medium", "high"] | None = None
+    gates: Sequence[Gate] = ()
+    boundaries: Boundaries = field(default_factory=Boundaries)
+    steer: Callable[[], Sequence[UserMessage]] = tuple
+    so_far: Sequence[tuple[Message, str | None]] = ()
+    intents: Mapping[str, Intent] = field(default_factory=dict[str, Intent])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEvent:
+    """One call of a run, for whoever called the runner."""
+
+    call_id: str
+    name: str
+    is_error: bool
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRunResult:
+    """How a run ended: ``completed``, ``max_iterations``, ``error``, or a ``GiveUp`` reason.
+
+    ``messages`` are the Turn's own, after the initial ones.  ``answer`` is the entry that holds ``final_content``, when one does.
+    """
+
+    final_content: str
+    stop_reason: str
+    messages: tuple[Message, ...] = ()
+    answer: EntryId | None = None
+    tools_used: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    iterations: int = 0
+    error: str | None = None
+    tool_events: tuple[ToolEvent, ...] = ()
+    had_injections: bool = False
