@@ -12,11 +12,12 @@ from pathlib import Path
 from pydantic import Field
 
 from nanobot.agent.tools.arguments import ToolArguments
-from nanobot.agent.tools.base import BaseTool, ToolContext
+from nanobot.agent.tools.base import BaseTool, CutPolicy, ToolContext
 from nanobot.agent.tools.decode import Binary, Text, sniff
 from nanobot.agent.tools.paths import PathRules, directory, open_regular, os_reason, shown
 from nanobot.agent.tools.reading import Page, read_page
 from nanobot.errors import ToolError
+from nanobot.session.entries import Effect
 
 _SAMPLE_BYTES = 8_192
 _FOOTER_CHARS = 300
@@ -25,8 +26,8 @@ _MAX_ENTRIES = 20_000
 
 class ReadFileArguments(ToolArguments):
     path: str = Field(description="File to read, relative to the workspace")
-    offset: int = Field(1, ge=1, description="Number of the first line")
-    limit: int = Field(2_000, ge=1, le=10_000, description="How many lines at most")
+    offset: int = Field(default=1, ge=1, description="Number of the first line")
+    limit: int = Field(default=2_000, ge=1, le=10_000, description="How many lines at most")
 
 
 class ReadFile(BaseTool[ReadFileArguments]):
@@ -38,15 +39,15 @@ class ReadFile(BaseTool[ReadFileArguments]):
         "The numbers are not part of the file."
     )
     arguments = ReadFileArguments
-    effect = "pure"
+    effect: Effect = "pure"
     concurrent = True
     chatty = True
-    cut = "tail"
+    cut: CutPolicy = "tail"
     summary_fields = ("path",)
 
     def __init__(self, rules: PathRules, *, max_chars: int = 16_000) -> None:
         self._rules = rules
-        self.max_observation_chars = max_chars
+        self.max_observation_chars: int | None = max_chars
         self._page_chars = max(500, max_chars - _FOOTER_CHARS)
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> str:
@@ -66,8 +67,8 @@ class ReadFile(BaseTool[ReadFileArguments]):
 
 
 class ListDirArguments(ToolArguments):
-    path: str = Field(".", description="Directory, relative to the workspace")
-    limit: int = Field(500, ge=1, le=5_000, description="How many entries at most")
+    path: str = Field(default=".", description="Directory, relative to the workspace")
+    limit: int = Field(default=500, ge=1, le=5_000, description="How many entries at most")
 
 
 class ListDir(BaseTool[ListDirArguments]):
@@ -79,10 +80,10 @@ class ListDir(BaseTool[ListDirArguments]):
         "Use glob to search deeper."
     )
     arguments = ListDirArguments
-    effect = "pure"
+    effect: Effect = "pure"
     concurrent = True
     chatty = True
-    cut = "tail"
+    cut: CutPolicy = "tail"
     summary_fields = ("path",)
 
     def __init__(self, rules: PathRules) -> None:

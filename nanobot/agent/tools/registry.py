@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from nanobot.agent.tools.arguments import closest, parse_arguments, validate
-from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.base import Planned, Probed, Tool, ToolContext
 from nanobot.agent.tools.schema import parameters
 from nanobot.errors import MisuseError, ToolError
 from nanobot.messages import ToolCall, clean_text
@@ -116,6 +116,28 @@ class ToolRegistry:
         text, is_error = await self._run(prepared, context)
         clean = await asyncio.to_thread(self._clean, text) if len(text) > 50_000 else self._clean(text)
         return Observation(clean, is_error, (time.perf_counter() - start) * 1000)
+
+    async def plan(self, prepared: PreparedCall, context: ToolContext) -> Planned:
+        """Ask the tool what the call will change.
+
+        Raises:
+            ToolError: it cannot work, or cannot be planned; nothing ran.
+        """
+        try:
+            return await prepared.tool.plan(prepared.arguments, context)
+        except ToolError as error:
+            raise ToolError(self._clean(f"Error before running {prepared.tool.name}: {error}")) from None
+        except Exception as error:  # noqa: BLE001  # as in ``execute``
+            text = f"Error before running {prepared.tool.name}: {_exception_line(error)}"
+            raise ToolError(self._clean(text)) from None
+
+    async def probe(self, prepared: PreparedCall, context: ToolContext, planned: Planned) -> Probed:
+        """Ask the tool what became of a call that may have run before a restart; a probe that fails knows nothing."""
+        try:
+            probed = await prepared.tool.probe(prepared.arguments, context, planned)
+        except Exception:  # noqa: BLE001  # as in ``execute``
+            return Probed("unknown")
+        return Probed(probed.outcome, self._clean(probed.text))
 
     async def _run(self, prepared: PreparedCall, context: ToolContext) -> tuple[str, bool]:
         tool = prepared.tool

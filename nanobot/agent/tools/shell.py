@@ -24,10 +24,11 @@ from typing import Any, cast
 from pydantic import Field
 
 from nanobot.agent.tools.arguments import ToolArguments
-from nanobot.agent.tools.base import BaseTool, Planned, Probed, ToolContext
+from nanobot.agent.tools.base import BaseTool, CutPolicy, Planned, Probed, ToolContext
 from nanobot.agent.tools.decode import printable
 from nanobot.agent.tools.paths import PathRules
 from nanobot.errors import ToolError
+from nanobot.session.entries import Effect
 
 _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 _ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR")
@@ -65,8 +66,10 @@ class ExecArguments(ToolArguments):
     command: str = Field(
         min_length=1, description="Command for bash (not a login shell), run without a terminal or input"
     )
-    cwd: str = Field(".", description="Directory to run it in, relative to the workspace")
-    timeout_s: float | None = Field(None, gt=0, le=600, description="Stop it after this many seconds (at most 600)")
+    cwd: str = Field(default=".", description="Directory to run it in, relative to the workspace")
+    timeout_s: float | None = Field(
+        default=None, gt=0, le=600, description="Stop it after this many seconds (at most 600)"
+    )
 
 
 class Exec(BaseTool[ExecArguments]):
@@ -74,10 +77,10 @@ class Exec(BaseTool[ExecArguments]):
 
     name = "exec"
     arguments = ExecArguments
-    effect = "opaque"
+    effect: Effect = "opaque"
     chatty = True
-    cut = "middle"
-    timeout_s = None
+    cut: CutPolicy = "middle"
+    timeout_s: float | None = None
     summary_fields = ("command",)
 
     def __init__(self, rules: PathRules, *, environment: Mapping[str, str], timeout_s: float = 120) -> None:

@@ -1,0 +1,61 @@
+"""The tools that come with nanobot, built from the settings."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nanobot.agent.tools.base import Tool
+from nanobot.agent.tools.files import ListDir, ReadFile
+from nanobot.agent.tools.paths import PathRules
+from nanobot.agent.tools.read_result import ReadResult
+from nanobot.agent.tools.registry import DEFAULT_MAX_CHARS
+from nanobot.agent.tools.search import Glob, Grep
+from nanobot.agent.tools.settings import ToolSettings
+from nanobot.agent.tools.shell import Exec, child_environment
+from nanobot.agent.tools.write import EditFile, WriteFile
+from nanobot.errors import ConfigError
+
+
+def builtin_tools(
+    settings: ToolSettings,
+    *,
+    environ: Mapping[str, str],
+    denied: Sequence[Path] = (),
+    extra_roots: Sequence[Path] = (),
+    default_max_chars: int = DEFAULT_MAX_CHARS,
+) -> list[Tool[Any]]:
+    """Return the tools that the settings want.
+
+    Args:
+        settings: the ``tools`` part of the configuration.
+        environ: our environment; commands get an allow-listed part of it.
+        denied: files and directories that stay closed to tools: the config file, the data directory.
+        extra_roots: directories outside the workspace that file tools may use, such as received media.
+        default_max_chars: the budget of a result, as the registry has it.
+
+    Raises:
+        ConfigError: ``tools.disabled`` names no tool of ours.
+    """
+    rules = PathRules(settings.restrict_to_workspace, tuple(extra_roots), tuple(denied))
+    limit = settings.limits.get
+    tools: list[Tool[Any]] = [
+        ReadFile(rules, max_chars=limit("read_file", default_max_chars)),
+        ListDir(rules),
+        WriteFile(rules),
+        EditFile(rules),
+        Glob(rules),
+        Grep(rules),
+        ReadResult(max_chars=limit("read_result", default_max_chars)),
+        Exec(
+            rules,
+            environment=child_environment(environ, settings.exec.env_pass),
+            timeout_s=settings.exec.timeout_s,
+        ),
+    ]
+    known = {tool.name for tool in tools}
+    if unknown := [name for name in settings.disabled if name not in known]:
+        raise ConfigError(
+            f"tools.disabled names {unknown[0]!r}, which is no tool; there are {', '.join(sorted(known))}."
+        )
+    off = {*settings.disabled, *(() if settings.exec.enabled else ("exec",))}
+    return [tool for tool in tools if tool.name not in off]

@@ -1,0 +1,158 @@
+"""A tool from a plain typed function.
+
+::
+
+    def weather(city: str, days: int = 1) -> str:
+        \"\"\"Say what the weather will be.\"\"\"
+
+    bot = Nanobot.from_config(path, tools=[function_tool(weather)])
+
+The signature becomes the arguments' model, the docstring the description.  An ``async def`` runs on the event loop, a plain one in
+a thread; a plain one cannot be stopped, so it must end by itself.  What is returned becomes the observation: text as it is,
+anything else as JSON where possible.
+"""
+
+import asyncio
+import dataclasses
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast, get_type_hints
+
+from pydantic import BaseModel, Field, PydanticSchemaGenerationError, PydanticUserError, create_model
+
+from nanobot.agent.tools.arguments import ToolArguments
+from nanobot.agent.tools.base import BaseTool, CutPolicy, Tool, ToolContext
+from nanobot.errors import MisuseError
+from nanobot.session.entries import Effect
+
+
+def function_tool(
+    function: Callable[..., object],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: Effect = "opaque",
+    concurrent: bool = False,
+    chatty: bool = False,
+    timeout_s: float | None = 60.0,
+    max_observation_chars: int | None = None,
+    cut: CutPolicy = "middle",
+) -> Tool[Any]:
+    """Return a tool that calls ``function``.
+
+    Args:
+        function: every parameter has a type and can be given by name; one annotated ``ToolContext`` gets the call's context.
+        name: the tool's name; the function's own by default.
+        description: what the model reads; the docstring by default.
+        effect: what a call does to the world, as ``tools.base`` explains.
+        concurrent: may run beside other calls.
+        chatty: old results may become one-line placeholders.
+        timeout_s: as for any tool.
+        max_observation_chars: as for any tool.
+        cut: as for any tool.
+
+    Raises:
+        MisuseError: the function has no description, or a parameter that a model cannot fill.
+    """
+    called = name or getattr(function, "__name__", "")
+    text = description or inspect.getdoc(function)
+    if not called.isidentifier() and name is None:
+        raise MisuseError(f"{function!r} has no usable name; pass name=.")
+    if not text:
+        raise MisuseError(f"The tool {called!r} needs a docstring or description=: the model must know what it is for.")
+    arguments, context_parameter = _model(function, called)
+    return _FunctionTool(
+        function,
+        arguments,
+        context_parameter,
+        _Facts(called, text, effect, concurrent, chatty, timeout_s, max_observation_chars, cut),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Facts:
+    name: str
+    description: str
+    effect: Effect
+    concurrent: bool
+    chatty: bool
+    timeout_s: float | None
+    max_observation_chars: int | None
+    cut: CutPolicy
+
+
+class _FunctionTool(BaseTool[BaseModel]):
+    def __init__(
+        self, function: Callable[..., object], arguments: type[BaseModel], context_parameter: str | None, facts: _Facts
+    ) -> None:
+        self._function = function
+        self._context_parameter = context_parameter
+        self.arguments = arguments
+        self.name, self.description = facts.name, facts.description
+        self.effect: Effect = facts.effect
+        self.concurrent, self.chatty = facts.concurrent, facts.chatty
+        self.timeout_s: float | None = facts.timeout_s
+        self.max_observation_chars: int | None = facts.max_observation_chars
+        self.cut: CutPolicy = facts.cut
+
+    def summary(self, arguments: BaseModel) -> str:
+        """Return the call as Python would write it, on one line."""
+        shown = ", ".join(f"{field}={getattr(arguments, field)!r}" for field in type(arguments).model_fields)
+        line = f"{self.name}({shown})"
+        return line if len(line) <= 120 else line[:119] + "…"
+
+    async def run(self, arguments: BaseModel, context: ToolContext) -> str:
+        """Call the function."""
+        given: dict[str, Any] = {field: getattr(arguments, field) for field in type(arguments).model_fields}
+        if self._context_parameter is not None:
+            given[self._context_parameter] = context
+        if inspect.iscoroutinefunction(self._function):
+            value = await cast("Awaitable[object]", self._function(**given))
+        else:
+            value = await asyncio.to_thread(self._function, **given)
+        return value if isinstance(value, str) else _as_text(value)
+
+
+def _model(function: Callable[..., object], called: str) -> tuple[type[BaseModel], str | None]:
+    try:
+        signature = inspect.signature(function)
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, ValueError) as error:
+        raise MisuseError(f"The signature of the tool {called!r} cannot be read: {error}.") from None
+    fields: dict[str, Any] = {}
+    context_parameter: str | None = None
+    for parameter in signature.parameters.values():
+        if hints.get(parameter.name) is ToolContext:
+            context_parameter = parameter.name
+        else:
+            fields[parameter.name] = _field(parameter, hints, called)
+    try:
+        return create_model(f"{called}_arguments", __base__=ToolArguments, **fields), context_parameter
+    except (PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise MisuseError(f"A parameter of the tool {called!r} has a type that a model cannot fill: {reason}") from None
+
+
+def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], called: str) -> tuple[Any, Any]:
+    where = f"The parameter {parameter.name!r} of the tool {called!r}"
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+        raise MisuseError(f"{where} is *args, **kwargs or positional only; a model gives arguments by name.")
+    if parameter.name not in hints:
+        raise MisuseError(f"{where} has no type annotation.")
+    if parameter.name.startswith("_"):
+        raise MisuseError(f"{where} begins with an underscore; rename it.")
+    return hints[parameter.name], Field() if parameter.default is parameter.empty else Field(default=parameter.default)
+
+
+def _as_text(value: object) -> str:
+    if value is None:
+        return "Done."
+    if isinstance(value, BaseModel):
+        return value.model_dump_json(indent=1)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError):
+        return str(value)

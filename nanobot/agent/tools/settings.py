@@ -1,0 +1,45 @@
+"""The tools' part of the configuration."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from nanobot.agent.tools.shell import SECRET_NAME
+
+
+class ExecSettings(BaseModel):
+    """How ``exec`` behaves."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(default=True, description="Offer the exec tool")
+    timeout_s: float = Field(
+        default=120, gt=0, le=600, description="Stop a command after this many seconds, unless the call says otherwise"
+    )
+    env_pass: tuple[str, ...] = Field(
+        default=(), description="Names of environment variables that commands get, beside PATH, HOME and the like"
+    )
+
+    @field_validator("env_pass")
+    @classmethod
+    def _no_secrets(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if secret := next((name for name in names if SECRET_NAME.search(name)), None):
+            raise ValueError(
+                f"{secret} looks like a secret; commands must not get it. Put it into a file that the command reads."
+            )
+        return names
+
+
+class ToolSettings(BaseModel):
+    """Which tools there are and what they may do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    restrict_to_workspace: bool = Field(
+        default=True, description="Keep file tools inside the workspace (no boundary for exec)"
+    )
+    exec: ExecSettings = ExecSettings()
+    limits: dict[str, Annotated[int, Field(ge=200)]] = Field(
+        default_factory=dict[str, int], description="Most characters of a result that the model sees, by tool name"
+    )
+    disabled: tuple[str, ...] = Field(default=(), description="Names of tools not to offer")
