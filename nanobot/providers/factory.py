@@ -1,0 +1,76 @@
+"""Make providers from settings; the only place that knows all kinds.
+
+Importing this imports no SDK, and building imports none either: an adapter loads its SDK at its first request, or in ``warm``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+from nanobot.errors import ConfigError
+from nanobot.providers.base import LLMProvider
+from nanobot.providers.models import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL, OFFLINE_MODEL
+from nanobot.providers.settings import AnthropicSettings, OfflineSettings, OpenAISettings, ProviderSettings
+
+
+def split_ref(ref: str, known: Mapping[str, ProviderSettings]) -> tuple[str, str]:
+    """Return (provider name, model id) of ``<provider name>/<model id>``; a model id may hold slashes itself.
+
+    Raises:
+        ConfigError: it has no such form, or names no configured provider.
+    """
+    name, slash, model = ref.partition("/")
+    if not slash or not name or not model:
+        raise ConfigError(f"agent.model must look like <provider name>/<model id>, not {ref!r}.")
+    if name not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise ConfigError(f"agent.model names the provider {name!r}, but providers: holds {names}.")
+    return name, model
+
+
+def build_one(name: str, settings: ProviderSettings, *, environ: Mapping[str, str]) -> LLMProvider:
+    """Return the bare provider for these settings.
+
+    Raises:
+        ConfigError: the settings cannot be used.
+    """
+    match settings:
+        case AnthropicSettings():
+            raise ConfigError(f"providers.{name}: the type anthropic is not there yet.")
+        case OpenAISettings():
+            from nanobot.providers.openai import OpenAIProvider  # lazily: only what the config uses
+
+            return OpenAIProvider(name, settings, environ=environ)
+        case OfflineSettings():
+            raise ConfigError(f"providers.{name}: the type offline is not there yet.")
+        case _:
+            assert_never(settings)
+
+
+def build(
+    settings: Mapping[str, ProviderSettings], refs: str | Sequence[str], *, environ: Mapping[str, str]
+) -> tuple[LLMProvider, str]:
+    """Return (provider, model id) for the model references; several become a fallback chain.
+
+    Args:
+        settings: the configured providers by name.
+        refs: ``<provider name>/<model id>``, or several in order of preference.
+        environ: the environment, for proxies and certificates only.
+
+    Raises:
+        ConfigError: a reference or its settings cannot be used.
+    """
+    first = split_ref(refs if isinstance(refs, str) else refs[0], settings)
+    return build_one(first[0], settings[first[0]], environ=environ), first[1]
+
+
+def default_model(settings: ProviderSettings) -> str:
+    """Return the model id to use when only the provider is known."""
+    match settings:
+        case AnthropicSettings():
+            return DEFAULT_ANTHROPIC_MODEL
+        case OpenAISettings():
+            return DEFAULT_OPENAI_MODEL
+        case OfflineSettings():
+            return OFFLINE_MODEL
+        case _:
+            assert_never(settings)

@@ -1,0 +1,257 @@
+"""Encode requests for the Chat Completions wire.  Pure: images come in loaded.
+
+Each message is encoded alone, once, and kept in ``message.encoded``; a request joins what is kept.  ``encoded()`` is those
+elements: tools, system, one for each message.  Two things are decided when joining, from the elements alone, so they are
+deterministic:
+
+- An assistant message with neither text nor calls is an empty element and is left out.
+- Neighbouring user messages become one row, as strict chat templates want roles to take turns.  Texts are joined by an empty line,
+  in their order, so a row that grows keeps its beginning: what the model reads stays a prefix of what it reads next.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from nanobot.messages import (
+    AssistantMessage,
+    ImagePart,
+    JsonObject,
+    JsonValue,
+    Message,
+    TextPart,
+    ToolMessage,
+    UserMessage,
+)
+from nanobot.providers.base import LLMRequest, ToolSpec
+from nanobot.providers.endpoint import host_of
+from nanobot.providers.images import LoadedImage
+from nanobot.providers.models import is_openai_reasoning
+from nanobot.providers.settings import OpenAISettings
+from nanobot.providers.wire import (
+    CUT_OFF_MARK,
+    EMPTY_MARK,
+    clean,
+    dump,
+    is_blank,
+    parse_arguments,
+    sendable_arguments,
+    wire_call_id,
+    wire_tool_name,
+)
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+# Google's own word for "this call was made by another model": https://ai.google.dev/gemini-api/docs/thought-signatures
+_SKIP_SIGNATURE: JsonObject = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+
+Images = Mapping[ImagePart, LoadedImage | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What this server wants done differently; made from the settings once."""
+
+    tag: str  # names the vendor in a ProviderExtra
+    openai: bool
+    gemini: bool
+    max_tokens_field: str | None
+    max_tokens: int | None
+    send_reasoning: bool
+    extra_body: Mapping[str, JsonValue]
+
+
+def dialect_of(settings: OpenAISettings) -> Dialect:
+    """Return the dialect of the server these settings name."""
+    host = host_of(settings.base_url or DEFAULT_BASE_URL)
+    return Dialect(
+        tag=f"openai:{host}",
+        openai=host.endswith(("api.openai.com", ".openai.azure.com")),
+        gemini=host.endswith("generativelanguage.googleapis.com"),
+        max_tokens_field=settings.max_tokens_field,
+        max_tokens=settings.max_tokens,
+        send_reasoning=settings.send_reasoning,
+        extra_body=cast("Mapping[str, JsonValue]", settings.extra_body),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class UserRow:
+    """A user message as encoded: its text as the inside of a JSON string, or its parts as the inside of a JSON array."""
+
+    text: bytes
+    parts: bytes = b""
+
+    @property
+    def as_parts(self) -> bytes:
+        """The inside of an array, also for a text alone."""
+        return self.parts or b'{"type":"text","text":"' + self.text + b'"}'
+
+
+Element = UserRow | bytes
+
+
+def element_key(message: Message, dialect: Dialect, model: str, *, with_images: bool) -> tuple[str, ...]:
+    """Return under which key a message's encoding is kept: whatever it depends on, and no more."""
+    if isinstance(message, AssistantMessage):
+        if message.tool_calls and dialect.gemini:
+            return ("openai", dialect.tag, model)
+        return ("openai", dialect.tag, model) if message.extra and dialect.send_reasoning else ("openai",)
+    if isinstance(message, UserMessage) and not with_images:
+        return ("openai", "blind")
+    return ("openai",)
+
+
+def encode_message(message: Message, dialect: Dialect, model: str, images: Images) -> Element:
+    """Encode one message alone."""
+    match message:
+        case UserMessage():
+            return _user(message, images)
+        case AssistantMessage():
+            return _assistant(message, dialect, model)
+        case ToolMessage():
+            row: JsonObject = {
+                "role": "tool",
+                "tool_call_id": wire_call_id(message.call_id),
+                "content": EMPTY_MARK if is_blank(message.text) else message.text,
+            }
+            return dump(row)
+
+
+def encode_tool(tool: ToolSpec) -> bytes:
+    """Encode one tool; kept in ``tool.encoded``."""
+    cached = cast("bytes | None", tool.encoded.get("openai"))
+    if cached is None:
+        function: JsonObject = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        cached = tool.encoded["openai"] = dump({"type": "function", "function": function})
+    return cached
+
+
+def prefix_elements(request: LLMRequest, elements: Iterable[Element]) -> list[bytes]:
+    """Return tools, system and each message as bytes, as ``LLMProvider.encoded`` promises."""
+    rows = [_user_row(e) if isinstance(e, UserRow) else e for e in elements]
+    return [b",".join(map(encode_tool, request.tools)), _system(request), *rows]
+
+
+def request_body(request: LLMRequest, elements: Sequence[Element], dialect: Dialect) -> bytes:
+    """Join a whole request body."""
+    fields: dict[str, bytes] = {
+        "model": dump(request.model),
+        "messages": b"[" + b",".join(_rows(request, elements)) + b"]",
+    }
+    if request.tools:
+        fields["tools"] = b"[" + b",".join(map(encode_tool, request.tools)) + b"]"
+        if request.tool_choice == "none":
+            fields["tool_choice"] = b'"none"'
+    fields["stream"] = b"true"
+    fields["stream_options"] = b'{"include_usage":true}'
+    fields |= _options(request, dialect)
+    for name, value in dialect.extra_body.items():
+        fields.pop(name, None)
+        if value is not None:
+            fields[name] = dump(value)
+    return b"{" + b",".join(b'"%b":%b' % (name.encode(), value) for name, value in fields.items()) + b"}"
+
+
+def _options(request: LLMRequest, dialect: Dialect) -> dict[str, bytes]:
+    reasoning = dialect.openai and is_openai_reasoning(request.model)
+    room = dialect.max_tokens_field or ("max_completion_tokens" if dialect.openai else "max_tokens")
+    fields = {room: dump(dialect.max_tokens or request.max_tokens)}
+    if request.temperature is not None and not reasoning:
+        fields["temperature"] = dump(request.temperature)
+    if request.reasoning_effort and (reasoning or not dialect.openai):
+        fields["reasoning_effort"] = dump(request.reasoning_effort)
+    if request.cache_key and dialect.openai:
+        fields["prompt_cache_key"] = dump(request.cache_key[:64])
+    return fields
+
+
+def _rows(request: LLMRequest, elements: Sequence[Element]) -> list[bytes]:
+    rows: list[bytes] = []
+    if not is_blank(request.system):
+        rows.append(_system(request))
+    last: UserRow | None = None
+    for element in elements:
+        if isinstance(element, UserRow):
+            if last is None:
+                last = element
+                rows.append(b"")
+            else:
+                last = _merged(last, element)
+            rows[-1] = _user_row(last)
+        elif element:
+            last = None
+            rows.append(element)
+    return rows
+
+
+def _system(request: LLMRequest) -> bytes:
+    return dump({"role": "system", "content": request.system}) if not is_blank(request.system) else b""
+
+
+def _merged(first: UserRow, second: UserRow) -> UserRow:
+    if first.parts or second.parts:
+        return UserRow(b"", first.as_parts + b"," + second.as_parts)
+    return UserRow(first.text + rb"\n\n" + second.text)
+
+
+def _user_row(row: UserRow) -> bytes:
+    if row.parts:
+        return b'{"role":"user","content":[' + row.parts + b"]}"
+    return b'{"role":"user","content":"' + row.text + b'"}'
+
+
+def _user(message: UserMessage, images: Images) -> UserRow:
+    parts: list[JsonObject] = []
+    for part in message.parts:
+        found = part.text if isinstance(part, TextPart) else images[part]
+        if isinstance(found, LoadedImage):
+            parts.append({"type": "image_url", "image_url": {"url": f"data:{found.media_type};base64,{found.base64}"}})
+        elif not is_blank(found):
+            parts.append({"type": "text", "text": found})
+    if any(part["type"] != "text" for part in parts):
+        return UserRow(b"", b",".join(map(dump, parts)))
+    return UserRow(dump("\n".join(str(part["text"]) for part in parts) or EMPTY_MARK)[1:-1])
+
+
+def _assistant(message: AssistantMessage, dialect: Dialect, model: str) -> bytes:
+    text = "" if is_blank(message.text) else clean(message.text)
+    if message.cut_off:
+        text = f"{text}\n{CUT_OFF_MARK}".strip()
+    if not text and not message.tool_calls:
+        return b""
+    back = _sent_back(message, dialect, model)
+    row: JsonObject = {"role": "assistant", "content": text or None}
+    own = back.get("message")
+    if isinstance(own, dict):
+        row.update(own)
+    if message.tool_calls:
+        row["tool_calls"] = _calls(message, back, dialect)
+    return dump(row)
+
+
+def _calls(message: AssistantMessage, back: JsonObject, dialect: Dialect) -> list[JsonValue]:
+    extras = back.get("calls")
+    extras = extras if isinstance(extras, list) and len(extras) == len(message.tool_calls) else []
+    rows: list[JsonValue] = []
+    for index, call in enumerate(message.tool_calls):
+        arguments = dump(sendable_arguments(call.arguments)).decode()
+        row: JsonObject = {
+            "id": wire_call_id(call.id),
+            "type": "function",
+            "function": {"name": wire_tool_name(call.name), "arguments": arguments},
+        }
+        extra = extras[index] if extras else None
+        if extra is None and dialect.gemini and not any(extras) and index == 0:
+            extra = _SKIP_SIGNATURE
+        if extra is not None:
+            row["extra_content"] = extra
+        rows.append(row)
+    return rows
+
+
+def _sent_back(message: AssistantMessage, dialect: Dialect, model: str) -> JsonObject:
+    extra = message.extra
+    if extra is None or not dialect.send_reasoning or (extra.provider, extra.model) != (dialect.tag, model):
+        return {}
+    found = parse_arguments(extra.data)
+    return found if isinstance(found, dict) else {}

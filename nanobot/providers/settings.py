@@ -1,0 +1,85 @@
+"""What a configuration can say about model providers.
+
+``config`` joins this as ``providers: dict[str, ProviderSettings]``; a model is named ``<provider name>/<model id>``.
+"""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
+
+Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TimeoutSettings(_Settings):
+    """How long to wait for a model, in seconds.
+
+    Args:
+        connect_s: for the connection.
+        first_token_s: for the first piece of an answer; unset means 120, or 600 for a server on this machine or a private network,
+            which may have to load its model first.
+        idle_s: between two pieces of an answer; keep-alives do not count.
+        total_s: for the whole answer.
+    """
+
+    connect_s: Seconds = 10.0
+    first_token_s: Seconds | None = None
+    idle_s: Seconds = 60.0
+    total_s: Seconds = 900.0
+
+
+class RetrySettings(_Settings):
+    """How often and how patiently a failed model call is tried again.
+
+    ``attempts`` counts the first try.  ``cap_s`` is also the longest wait a server may ask for: if it wants more, we give up
+    at once.
+    """
+
+    attempts: int = Field(default=4, ge=1, le=20)
+    base_s: Seconds = 1.0
+    cap_s: Seconds = 60.0
+
+
+class _RemoteSettings(_Settings):
+    api_key: SecretStr | None = None
+    base_url: str | None = Field(default=None, pattern=r"^https?://[^/\s]+")
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
+    proxy: SecretStr | None = None
+    timeouts: TimeoutSettings = TimeoutSettings()
+    max_tokens: int | None = Field(
+        default=None, gt=0
+    )  # longest answer; the agent's own setting counts where this is unset
+    context_window: int | None = Field(default=None, gt=0)  # of this provider's models, when ours would be a guess
+    extra_body: dict[str, JsonValue] = Field(
+        default_factory=dict
+    )  # put over the request's own fields; null takes one away
+
+
+class AnthropicSettings(_RemoteSettings):
+    """A server that speaks Anthropic's Messages API."""
+
+    type: Literal["anthropic"] = "anthropic"
+    prompt_caching: bool = True
+
+
+class OpenAISettings(_RemoteSettings):
+    """A server that speaks OpenAI's Chat Completions API: OpenAI itself, or one of the many compatible ones."""
+
+    type: Literal["openai"] = "openai"
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None  # unset: chosen by host
+    send_reasoning: bool = True  # give a model its own earlier reasoning back
+
+
+class OfflineSettings(_Settings):
+    """The provider inside: no network, no model, a few fixed phrases."""
+
+    type: Literal["offline"] = "offline"
+
+
+ProviderSettings: TypeAlias = Annotated[
+    AnthropicSettings | OpenAISettings | OfflineSettings, Field(discriminator="type")
+]
+RemoteSettings: TypeAlias = AnthropicSettings | OpenAISettings
