@@ -82,7 +82,7 @@ def from_line(line: bytes, *, key: SessionKey) -> Entry | Header:
         BadLine: not JSON, no object, or a field of a known type is missing or has the wrong shape.
     """
     try:
-        raw = json.loads(line)
+        raw = json.loads(line.decode("utf-8", "surrogatepass"))  # bytes would be guessed at: NULs look like UTF-16
     except (ValueError, RecursionError) as error:
         raise BadLine(f"not JSON: {error}") from error
     if not isinstance(raw, dict):

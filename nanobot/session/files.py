@@ -22,11 +22,6 @@ def stem(key: SessionKey) -> str:
     return f"{shown}-{digest[:_HASH_DIGITS]}"
 
 
-def as_logged(key: SessionKey) -> SessionKey:
-    """Return the key as a log's header can hold it: a lone surrogate has no bytes in UTF-8."""
-    return key.encode("utf-8", "replace").decode("utf-8")
-
-
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The folders under the data directory, and each session's place in them."""

@@ -1,0 +1,77 @@
+"""Bytes that lie beside a session's log: full results, prompts, pre-images.  Named by their sha256; private to the session."""
+
+import hashlib
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nanobot.bus.events import SessionKey
+from nanobot.session.disk import DirSyncs, Disk, make_dirs, read_block, write_new
+from nanobot.session.entries import BlobId
+from nanobot.session.files import Layout
+
+_ID = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Blobs:
+    """The blobs of all sessions.  Blocks: to be called from threads."""
+
+    disk: Disk
+    at: Layout
+    dir_syncs: DirSyncs
+    sync: bool
+
+    def put(self, key: SessionKey, data: bytes) -> BlobId:
+        """Keep the bytes, safe on the disk when this returns.
+
+        Raises:
+            OSError: the disk refused; nothing half-written has the blob's name.
+        """
+        blob = hashlib.sha256(data).hexdigest()
+        folder = self.at.blob_dir(key)
+        make_dirs(self.disk, folder, sync=self.sync)
+        if not self._has(folder / blob, len(data)):
+            self._write(folder, blob, data)
+        if self.sync:  # also for one that was there: its name may be younger than the last sync
+            self.dir_syncs.sync(folder)
+        return blob
+
+    def get(self, key: SessionKey, blob: BlobId) -> bytes:
+        """Return the bytes.
+
+        Raises:
+            KeyError: no such blob in this session, or it is damaged.
+            OSError: the disk cannot be read.
+        """
+        if not _ID.fullmatch(blob):
+            raise KeyError(blob)
+        try:
+            fd = self.disk.open(self.at.blob_dir(key) / blob, os.O_RDONLY)
+        except FileNotFoundError:
+            raise KeyError(blob) from None
+        try:
+            data = read_block(self.disk, fd, self.disk.stat(fd).st_size, 0)
+        finally:
+            self.disk.close(fd)
+        if hashlib.sha256(data).hexdigest() != blob:
+            raise KeyError(blob)
+        return data
+
+    def _has(self, path: Path, size: int) -> bool:
+        try:
+            return path.stat().st_size == size
+        except FileNotFoundError:
+            return False
+
+    def _write(self, folder: Path, blob: BlobId, data: bytes) -> None:
+        temporary = folder / f".{blob}.{os.getpid()}.{os.urandom(4).hex()}"
+        write_new(self.disk, temporary, data, sync=self.sync)
+        try:
+            self.disk.rename(temporary, folder / blob)
+        except OSError:
+            with suppress(OSError):
+                self.disk.unlink(temporary)
+            raise
