@@ -69,7 +69,12 @@ def whole(reply: Reply, frame: Frame, usage: Tokens | None) -> dict[str, Any]:
     if reply.tool_calls:
         message["tool_calls"] = [_whole_call(reply, index, call, frame) for index, call in enumerate(reply.tool_calls)]
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(reply)}
-    out = {"id": frame.id, "object": "chat.completion", "created": int(time.time()), "model": frame.model}
+    out: dict[str, Any] = {
+        "id": frame.id,
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": frame.model,
+    }
     out["choices"] = _choices(reply, [choice])
     if usage:
         out["usage"] = usage_body(usage)

@@ -8,70 +8,20 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Self, TypeAlias
 
-from tests.fakes.llm import anthropic_rules, anthropic_wire, openai_rules, openai_wire
+from tests.fakes.llm import anthropic_rules, openai_rules
+from tests.fakes.llm.answers import error_body, model_list, prepare, whole_answer
 from tests.fakes.llm.body import Body, NotJson, read_body
 from tests.fakes.llm.delivery import Answer, Delivery
-from tests.fakes.llm.events import Event, up_to_delta
 from tests.fakes.llm.http import Connection, Request
 from tests.fakes.llm.meter import CacheMeter, Reading, tokens_of
 from tests.fakes.llm.prompts import last_user_text
-from tests.fakes.llm.script import Reply, Tokens
-from tests.fakes.llm.shapes import Object, Policy, Refused, to_bytes
-
-Wire = Literal["openai", "anthropic"]
-OPENAI_CHAT, ANTHROPIC_CHAT, ANTHROPIC_COUNT = "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens"
-_JSON, _SSE = "application/json", "text/event-stream; charset=utf-8"
-
-
-@dataclass(slots=True, eq=False)
-class Recorded:
-    """One request and what became of it.
-
-    Args:
-        body: parsed, or empty when it was no JSON object.
-        in_flight: requests in flight when this one came, itself included.
-        prompt_tokens: size of the prompt, four bytes a token.
-        cached_tokens: of these, in elements that an earlier request to the same model began with, byte for byte.
-        status: what it was answered with; 0 while it is not decided.
-        refusal: the rule it broke, or None.
-        is_gone: the client left before the answer was complete.
-        reported: the usage that the answer named.
-    """
-
-    wire: Wire
-    method: str
-    path: str
-    headers: dict[str, str]
-    raw: bytes
-    body: Object = field(default_factory=dict[str, object])
-    elements: list[str] = field(default_factory=list[str])
-    in_flight: int = 1
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    status: int = 0
-    refusal: str | None = None
-    is_gone: bool = False
-    reported: Tokens | None = None
-
-    @property
-    def is_chat(self) -> bool:
-        """Whether a model was asked, and not a list or a count."""
-        return self.path in (OPENAI_CHAT, ANTHROPIC_CHAT)
-
-    @property
-    def streams(self) -> bool:
-        """Whether the answer shall be streamed."""
-        return self.body.get("stream") is True
-
-    @property
-    def model(self) -> str:
-        """The model asked for."""
-        return str(self.body.get("model", ""))
-
+from tests.fakes.llm.recorded import ANTHROPIC_CHAT, ANTHROPIC_COUNT, OPENAI_CHAT, Recorded, Wire
+from tests.fakes.llm.script import Reply
+from tests.fakes.llm.shapes import Policy, Refused
 
 Responder: TypeAlias = Callable[[Recorded], Reply]
 
@@ -118,6 +68,7 @@ class LLMServer:
         self._in_flight = 0
         self._failures: list[Exception] = []
         self.responder: Responder | None = None
+        self.observer: Callable[[Recorded], None] | None = None
         self.requests: list[Recorded] = []
         self.max_concurrent = 0
 
@@ -179,6 +130,8 @@ class LLMServer:
         try:
             reply, answer = self._decide(recorded)
             recorded.status = answer.status
+            if self.observer:
+                self.observer(recorded)
             await Delivery(connection, reply, answer).run()
         except Exception as error:  # noqa: BLE001  # our own fault or a reply that makes no sense: raised when the server closes
             self._failures.append(error)
@@ -202,16 +155,16 @@ class LLMServer:
         try:
             self._authorize(recorded)
             if recorded.method == "GET" and recorded.path == "/v1/models":
-                return Reply(), self._answer(recorded, request_id, 200, self._model_list(recorded))
+                return Reply(), whole_answer(request_id, 200, model_list(recorded.wire, self._models))
             reading = self._judge(recorded)
         except Refused as refused:
             recorded.refusal = refused.message
-            body = self._error_body(recorded, refused.status, request_id, refused)
-            return Reply(), self._answer(recorded, request_id, refused.status, body)
+            body = error_body(recorded.wire, refused.status, request_id, refused)
+            return Reply(), whole_answer(request_id, refused.status, body)
         if recorded.path == ANTHROPIC_COUNT:
-            return Reply(), self._answer(recorded, request_id, 200, {"input_tokens": reading.prompt})
+            return Reply(), whole_answer(request_id, 200, {"input_tokens": reading.prompt})
         reply = self._next_reply(recorded)
-        return reply, self._prepare(recorded, reply, reading, request_id)
+        return reply, prepare(recorded, reply, reading, request_id)
 
     def _judge(self, recorded: Recorded) -> Reading:
         """Check a request by its vendor's rules and measure it.
@@ -271,83 +224,3 @@ class LLMServer:
             self._failures.append(error)
             return Reply(status=500)
         return self._script.popleft() if self._script else Reply(f"echo: {last_user_text(recorded.body)}")
-
-    def _prepare(self, recorded: Recorded, reply: Reply, reading: Reading, request_id: str) -> Answer:
-        if reply.raw_body is not None:
-            return self._raw(reply, request_id, _JSON, body=reply.raw_body)
-        if reply.raw_events is not None:
-            events = [Event(data, "delta") for data in reply.raw_events]
-            return self._raw(reply, request_id, _SSE, events=events, keepalive=self._keepalive(recorded))
-        if reply.status != 200 or reply.error is not None:
-            error = (
-                dict(reply.error) if reply.error is not None else self._error_body(recorded, reply.status, request_id)
-            )
-            return self._answer(recorded, request_id, reply.status, error, reply)
-        usage = _usage(reply, reading)
-        recorded.reported = usage
-        if not recorded.streams:
-            return self._answer(recorded, request_id, 200, _whole(recorded, reply, usage, request_id), reply)
-        events = _cut(_stream(recorded, reply, usage, request_id), reply, recorded.wire)
-        return self._raw(reply, request_id, _SSE, events=events, keepalive=self._keepalive(recorded))
-
-    def _raw(self, reply: Reply, request_id: str, content_type: str, **body: Any) -> Answer:  # Any: Answer's own fields
-        headers = {"content-type": content_type, "request-id": request_id, "x-request-id": request_id}
-        return Answer(reply.status, {**headers, **reply.headers}, **body)
-
-    def _answer(
-        self, recorded: Recorded, request_id: str, status: int, body: dict[str, Any], reply: Reply | None = None
-    ) -> Answer:
-        return self._raw(replace(reply or Reply(), status=status), request_id, _JSON, body=to_bytes(body))
-
-    def _keepalive(self, recorded: Recorded) -> bytes:
-        return b": keep-alive\n\n" if recorded.wire == "openai" else anthropic_wire.event("ping", {})
-
-    def _error_body(
-        self, recorded: Recorded, status: int, request_id: str, refused: Refused | None = None
-    ) -> dict[str, Any]:
-        if recorded.wire == "openai":
-            return openai_wire.error_body(status, refused)
-        return anthropic_wire.error_body(status, request_id, refused)
-
-    def _model_list(self, recorded: Recorded) -> dict[str, Any]:
-        if recorded.wire == "openai":
-            rows = [{"id": name, "object": "model", "created": 0, "owned_by": "local"} for name in self._models]
-            return {"object": "list", "data": rows}
-        stamp = "2025-01-01T00:00:00Z"
-        rows = [{"type": "model", "id": name, "display_name": name, "created_at": stamp} for name in self._models]
-        return {"data": rows, "has_more": False, "first_id": self._models[0], "last_id": self._models[-1]}
-
-
-def _usage(reply: Reply, reading: Reading) -> Tokens | None:
-    if reply.usage != "auto":
-        return reply.usage
-    said = reply.text + "".join(openai_wire.arguments_text(reply, call) for call in reply.tool_calls)
-    thought = tokens_of(len(reply.reasoning.encode("utf-8", "surrogatepass")))
-    completion = thought + tokens_of(len(said.encode("utf-8", "surrogatepass")))
-    return Tokens(reading.prompt, completion, reading.read, thought, reading.written)
-
-
-def _whole(recorded: Recorded, reply: Reply, usage: Tokens | None, request_id: str) -> dict[str, Any]:
-    if recorded.wire == "openai":
-        return openai_wire.whole(reply, openai_wire.Frame(f"chatcmpl-{request_id}", recorded.model), usage)
-    return anthropic_wire.whole(reply, anthropic_wire.Frame(f"msg_{request_id}", recorded.model), usage)
-
-
-def _stream(recorded: Recorded, reply: Reply, usage: Tokens | None, request_id: str) -> Iterable[Event]:
-    if recorded.wire == "anthropic":
-        return anthropic_wire.stream(reply, anthropic_wire.Frame(f"msg_{request_id}", recorded.model), usage)
-    options = recorded.body.get("stream_options")
-    include = isinstance(options, dict) and options.get("include_usage") is True
-    return openai_wire.stream(reply, openai_wire.Frame(f"chatcmpl-{request_id}", recorded.model, include), usage)
-
-
-def _cut(events: Iterable[Event], reply: Reply, wire: Wire) -> list[Event]:
-    """Return the events that are sent, up to where the reply hangs, fails or ends early."""
-    if reply.hang == "after_delta":
-        return up_to_delta(events, 1 if reply.after is None else reply.after)
-    if reply.stream_error is not None:
-        module = openai_wire if wire == "openai" else anthropic_wire
-        return [*up_to_delta(events, reply.after), Event(module.stream_error(reply.stream_error), "done")]
-    if reply.end_early:
-        return up_to_delta(events, reply.after)
-    return [event for event in events if event.kind != "done" or "no_done" not in reply.oddities]

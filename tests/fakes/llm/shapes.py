@@ -35,6 +35,11 @@ class Policy:
     known: set[int] = field(default_factory=set[int])
 
 
+def names(text: str) -> frozenset[str]:
+    """Return the words of ``text``."""
+    return frozenset(text.split())
+
+
 def obj(value: object) -> Object | None:
     """Return ``value`` if it is a JSON object."""
     return cast("Object", value) if isinstance(value, dict) else None
