@@ -65,7 +65,9 @@ def test_tokens_are_kept_too_where_a_counter_exists(text: str, max_tokens: int, 
     assert count(fitted.text) <= max_tokens
 
 
-@given(cells=st.lists(st.sampled_from(["👩\u200d💻", "e\u0301", "🇩🇪", "\r\n", "x", "👍🏽"]), min_size=200, max_size=400))
+@given(
+    cells=st.lists(st.sampled_from(["👩\u200d💻", "e\u0301", "🇩🇪", "\r\n", "x", "👍🏽"]), min_size=200, max_size=400)
+)
 def test_no_character_is_torn(cells: list[str]) -> None:
     """A cut never falls between the parts of one visible character."""
     text = "".join(cells)
