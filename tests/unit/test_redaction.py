@@ -1,0 +1,129 @@
+"""Secrets go, ordinary text stays."""
+
+import base64
+import json
+import time
+from urllib.parse import quote
+
+import pytest
+
+from nanobot.redaction import REDACTED, Redactor
+
+SECRET = 'p@ss wörd/+"x"\\9'
+KEY_BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj"
+# Put together at run time, so that no scanner takes this file for a leak
+SHAPES = [
+    "sk-" + "a1B2" * 8,
+    "sk-ant-" + "api03-" + "a1B2_" * 8,
+    "123456789:" + "AA" + "h3_-" * 8 + "x",
+    "AKIA" + "ABCDEFGHIJKLMN23",
+    "ghp_" + "a1B2" * 9,
+    "github_pat_" + "a1B2" * 9,
+    "glpat-" + "a1B2" * 5,
+    "xoxb-" + "12345-abcde",
+    "AIza" + "a1B2_" * 7,
+    "hf_" + "a1B2" * 8,
+]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        SECRET,
+        quote(SECRET, safe=""),
+        json.dumps(SECRET)[1:-1],
+        *(base64.b64encode((user + ":" + SECRET + "!").encode()).decode() for user in ("a", "ab", "abc")),
+        base64.urlsafe_b64encode(SECRET.encode()).decode(),
+    ],
+)
+def test_g05_known_secrets_go_in_every_usual_form(form: str) -> None:
+    """A configured value is replaced plain, percent-encoded, inside JSON, and inside base64 at any offset."""
+    found = Redactor([SECRET])(f"before {form} after")
+
+    assert REDACTED in found
+    assert form not in found
+    assert found.startswith("before ")
+    assert found.endswith(" after")
+    assert base64.b64encode(SECRET.encode()).decode()[4:12] not in found
+
+
+@pytest.mark.parametrize("key", SHAPES)
+def test_well_known_shapes_go_without_being_known(key: str) -> None:
+    """Keys that a tool finds on its own are recognized by their shape."""
+    assert Redactor()(f"KEY={key}\n") == f"KEY={REDACTED}\n"
+    assert Redactor()(f'{{"k": "{key}"}}') == f'{{"k": "{REDACTED}"}}'
+
+
+def test_a_bearer_token_goes_and_the_header_stays() -> None:
+    """What the header was is still readable."""
+    assert Redactor()("Authorization: Bearer " + "abc.DEF-" * 5) == f"Authorization: Bearer {REDACTED}"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        f"-----BEGIN RSA PRIVATE KEY-----\n{KEY_BODY}\n{KEY_BODY}==\n-----END RSA PRIVATE KEY-----",
+        f"-----BEGIN PRIVATE KEY-----\r\n{KEY_BODY}\r\n-----END PRIVATE KEY-----",
+        f"1\t-----BEGIN OPENSSH PRIVATE KEY-----\n2\t{KEY_BODY}\n3\t{KEY_BODY}\n4\t-----END OPENSSH PRIVATE KEY-----",
+        f'"-----BEGIN EC PRIVATE KEY-----\\n{KEY_BODY}\\n-----END EC PRIVATE KEY-----\\n"',
+        f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n{KEY_BODY}\n[cut",
+    ],
+)
+def test_private_keys_go_with_numbered_or_escaped_lines_too(block: str) -> None:
+    """No line of a key is left, however a tool shows it."""
+    found = Redactor()(f"text\n{block}\nmore text")
+
+    assert KEY_BODY not in found
+    assert found.startswith("text\n")
+    assert found.endswith("more text")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sk-learn and task-force and risk-free-lunch-for-everyone-here",
+        "commit 3f2cdd2e0b1c4a5d6e7f8091a2b3c4d5e6f70819",
+        "at 12:30:45 the Bearer of news, 1234567890:80 is a port",
+        "x = 'AKIA' + suffix; ghp_short; -----BEGIN CERTIFICATE-----",
+        base64.b64encode(bytes(range(200))).decode(),
+        "The words PRIVATE KEY in prose, and a----- line",
+    ],
+)
+def test_ordinary_text_is_kept(text: str) -> None:
+    """Words, hashes, ports and base64 are no keys."""
+    assert Redactor(["correct horse battery"])(text) == text
+
+
+def test_short_secrets_are_not_looked_for() -> None:
+    """A secret of a few characters would take ordinary words away."""
+    assert Redactor(["the", ""])("the cat") == "the cat"
+
+
+def test_redacting_twice_changes_nothing() -> None:
+    """What is redacted once stays as it is."""
+    redact = Redactor([SECRET, "redacted"])
+    once = Redactor([SECRET])(f"{SECRET} {SHAPES[0]}")
+
+    assert Redactor([SECRET])(once) == once
+    assert SECRET not in redact(once)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["sk-", "-----BEGIN PRIVATE KEY-----\n", "Bearer aaaa", "a", "\n1\tAAAA", "1234567890:A", "-----BEGIN RSA " * 2],
+)
+def test_time_is_linear_in_the_text(unit: str) -> None:
+    """Ten times the text takes about ten times as long, also for text made of key beginnings."""
+    redact = Redactor([SECRET, "another secret value"])
+
+    def seconds(size: int) -> float:
+        text = (unit * (size // len(unit) + 1))[:size]
+        return min(_timed(redact, text) for _ in range(3))
+
+    assert seconds(400_000) < 10 * 4 * seconds(40_000) + 0.05
+
+
+def _timed(redact: Redactor, text: str) -> float:
+    start = time.perf_counter()
+    redact(text)
+    return time.perf_counter() - start
