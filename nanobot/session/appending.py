@@ -17,12 +17,13 @@ _COPY_BYTES = 1 << 20
 class AppendFile:
     """Opened when first written to.  Used by one thread, except that ``fd`` may be synced by another meanwhile.
 
-    ``created`` turns true when this made the file's name, which must then be synced.
+    ``reopened`` turns true with each opening: the name may be new, or left unsynced by a process that died, so its folder must be
+    synced with the next lines.
     """
 
     def __init__(self, disk: Disk, path: Path, *, header: Callable[[], bytes], sync: bool) -> None:
         self.fd: int | None = None
-        self.created = False
+        self.reopened = False
         self._disk = disk
         self._path = path
         self._header = header
@@ -83,8 +84,11 @@ class AppendFile:
         except OSError:
             self._disk.close(fd)
             raise
-        self.created = self.created or size == 0
-        self._torn, self._headed, self._doubted = last != b"\n", size > 0, False
+        self.reopened = True
+        # what was not synced may read as anything from now on, the header and the last newline too
+        self._torn = last != b"\n" or self._doubted
+        self._headed = size > 0 and not self._doubted
+        self._doubted = False
         self.fd, self._size = fd, size
 
     def _drop_third_copy(self, fd: int, size: int) -> int:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nanobot.bus.events import SessionKey
@@ -23,6 +23,7 @@ class Blobs:
     at: Layout
     dir_syncs: DirSyncs
     sync: bool
+    named: set[Path] = field(default_factory=set[Path])  # folders whose own names are synced, as far as this process knows
 
     def put(self, key: SessionKey, data: bytes) -> BlobId:
         """Keep the bytes, safe on the disk when this returns.
@@ -36,7 +37,7 @@ class Blobs:
         if not self._has(folder / blob, len(data)):
             self._write(folder, blob, data)
         if self.sync:  # also for one that was there: its name may be younger than the last sync
-            self.dir_syncs.sync(folder)
+            self._sync_names(folder)
         return blob
 
     def get(self, key: SessionKey, blob: BlobId) -> bytes:
@@ -59,6 +60,12 @@ class Blobs:
         if hashlib.sha256(data).hexdigest() != blob:
             raise KeyError(blob)
         return data
+
+    def _sync_names(self, folder: Path) -> None:
+        above = () if folder in self.named else (self.at.blobs, self.at.data_dir)
+        for each in (folder, *above):
+            self.dir_syncs.sync(each)
+        self.named.add(folder)
 
     def _has(self, path: Path, size: int) -> bool:
         try:

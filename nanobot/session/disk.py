@@ -97,7 +97,12 @@ def make_dirs(disk: Disk, path: Path, *, sync: bool) -> None:
     with suppress(FileExistsError):
         disk.mkdir(path)
     if sync:
-        sync_dir(disk, path.parent)
+        try:
+            sync_dir(disk, path.parent)
+        except OSError:
+            with suppress(OSError):
+                path.rmdir()  # so that the next try syncs its name
+            raise
 
 
 def write_new(disk: Disk, path: Path, data: bytes, *, sync: bool) -> None:

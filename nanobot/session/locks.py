@@ -46,7 +46,7 @@ def take(disk: Disk, path: Path, *, owner: str, what: str) -> FileLock:
         SessionBusy: somebody else holds it; names the holder.
         OSError: the lock file cannot be opened or made.
     """
-    make_dirs(disk, path.parent, sync=False)
+    make_dirs(disk, path.parent, sync=True)
     fd = disk.open(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

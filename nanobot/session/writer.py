@@ -79,6 +79,7 @@ class Writer:
         self._syncers = Crew("session-sync", _SYNCERS)
         self._dir_syncs = DirSyncs(disk)
         self._refusing: set[LogWriter] = set()
+        self._above = {at.data_dir, at.data_dir.parent}  # not synced by this process yet
         self._thread: threading.Thread | None = None
 
     @property
@@ -221,7 +222,7 @@ class Writer:
         with suppress(FileExistsError):
             write_new(self._disk, path, json.dumps(log.key).encode(), sync=False)
         with self.guard:
-            log.folders.add(path.parent)
+            log.folders |= {path.parent, *self._above}
         log.marked = True
 
     def _written(self, log: LogWriter, batch: list[Ticket]) -> None:
@@ -231,9 +232,9 @@ class Writer:
                 self._queue(log)
             else:
                 log.gap = False
-            if log.file.created:
-                log.file.created = False
-                log.folders.add(self._at.sessions)
+            if log.file.reopened:
+                log.file.reopened = False
+                log.folders |= {self._at.sessions, *self._above}
             if not self.syncs:
                 self._forget(log, log.written)
                 log.folders.clear()
@@ -284,12 +285,13 @@ class Writer:
         except OSError as error:
             self._sync_refused(log, folders, error)
         else:
-            self._synced(log, covered)
+            self._synced(log, covered, folders)
 
-    def _synced(self, log: LogWriter, covered: int) -> None:
+    def _synced(self, log: LogWriter, covered: int, folders: set[Path]) -> None:
         with self.guard:
             self._sync_ended(log)
             log.failed_syncs = 0
+            self._above -= folders
             log.file.trust()
             futures = _finish(islice(log.tickets, covered))
             self._forget(log, covered)
