@@ -79,6 +79,7 @@ class ToolRegistry:
         self._redact = redact
         self._default_max_chars = default_max_chars
         self._limits = dict(limits or {})
+        self._chatty = frozenset(name for name, tool in self._tools.items() if tool.chatty)
         self._specs = tuple(ToolSpec(t.name, t.description, parameters(t.arguments)) for t in self._tools.values())
 
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -88,6 +89,11 @@ class ToolRegistry:
     def get(self, name: str) -> Tool[Any] | None:
         """Return the tool of exactly this name, if there is one."""
         return self._tools.get(name)
+
+    @property
+    def chatty(self) -> frozenset[str]:
+        """The names of the tools whose old results may become one line."""
+        return self._chatty
 
     def max_chars(self, name: str) -> int:
         """Return the budget of this tool's results, in characters."""

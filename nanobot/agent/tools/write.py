@@ -68,7 +68,7 @@ class WriteFile(BaseTool[WriteFileArguments]):
         is_new = not path.exists()
         write_atomic(path, arguments.path, content)
         lines = arguments.content.count("\n") + (not arguments.content.endswith("\n") and arguments.content != "")
-        return f"{'Created' if is_new else 'Replaced'} {arguments.path} ({lines:,} lines, {len(content):,} bytes)."
+        return f"{'Created' if is_new else 'Replaced'} {arguments.path} ({lines:,} line{'s' if lines != 1 else ''}, {len(content):,} bytes)."
 
 
 class Edit(ToolArguments):
@@ -149,7 +149,7 @@ class EditFile(BaseTool[EditFileArguments]):
         count = len(change.edited.lines)
         where = ", ".join(str(line) for line in change.edited.lines[:10] if line)
         return f"Changed {arguments.path}: {count} replacement{'s' if count != 1 else ''}" + (
-            f" (line {where})." if where else "."
+            f" (line{'s' if count != 1 else ''} {where})." if where else "."
         )
 
     def _change(self, arguments: EditFileArguments, workspace: Path) -> _Change:
