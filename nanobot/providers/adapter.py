@@ -1,20 +1,196 @@
-"""What both network adapters do around their wire: load images, keep encodings, load the SDK, answer an image refusal.
+"""The network half that both wires share: one provider over a ``Wire``.
+
+A ``Wire`` is what differs: how a message is encoded, what a body looks like, how a stream folds, how the SDK is made and how its
+errors are ours.  The provider around it keeps encodings, loads images and the SDK off the event loop, reads within limits, and
+answers a model's refusal of images by asking once more without them.
 
 The SDKs are slow to import (up to two seconds), so they are loaded in a thread at the first request, or before it by ``warm``.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from nanobot.errors import ProviderError
 from nanobot.messages import ImagePart, Message, UserMessage
-from nanobot.providers.base import LLMRequest
-from nanobot.providers.faults import refuses_images
+from nanobot.providers.base import Emit, LLMRequest, LLMResponse
+from nanobot.providers.endpoint import first_token_s, proxy_for
+from nanobot.providers.faults import Endpoint, refuses_images
 from nanobot.providers.images import LoadedImage, blind, load_image
+from nanobot.providers.reading import Fold, Limits, SdkStream, read_answer
+from nanobot.providers.settings import RemoteSettings
+
+_JSON = {"Content-Type": "application/json"}
+NO_KEY = "no-key"  # local servers want none, the SDKs want some
 
 E = TypeVar("E")
 S = TypeVar("S")
+Images = dict[ImagePart, LoadedImage | str]
+
+
+class SdkClient(Protocol):
+    """The part of both SDKs' clients used here."""
+
+    async def post(
+        self, path: str, *, cast_to: Any, content: bytes, stream: bool, stream_cls: Any, options: Any
+    ) -> Any: ...  # Any: the SDKs' own types, which must not be imported here
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sdk:
+    """An SDK, loaded: its client and its class of streams."""
+
+    client: SdkClient
+    stream_class: Any  # as above
+
+
+class WireFold(Fold, Protocol):
+    """A fold that ends in a response."""
+
+    def end(self) -> Sequence[Any]: ...
+    def response(self, request: LLMRequest, *, provider: str, tag: str) -> LLMResponse: ...
+
+
+class Wire(Protocol[E]):
+    """What differs between the wires.  All pure, but for ``load``."""
+
+    @property
+    def path(self) -> str:
+        """Where requests are posted, below the base address."""
+        ...
+
+    @property
+    def tag(self) -> str:
+        """The vendor's name in what it wants back (``ProviderExtra.provider``)."""
+        ...
+
+    def key(self, message: Message, model: str, *, with_images: bool) -> object:
+        """Under which key a message's encoding is kept: whatever it depends on, and no more."""
+        ...
+
+    def encode(self, message: Message, model: str, images: Images) -> E: ...
+    def prefix(self, request: LLMRequest, elements: Sequence[E]) -> list[bytes]: ...
+    def body(self, request: LLMRequest, elements: Sequence[E]) -> bytes: ...
+    def new_fold(self, request: LLMRequest) -> WireFold: ...
+    def load(self) -> Sdk:
+        """Import the SDK and make its client.  Slow: runs in a thread."""
+        ...
+
+    def map_error(self, error: Exception) -> ProviderError: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A configured server, resolved: its address, the way to it, and what its errors may say."""
+
+    base_url: str
+    api_key: str
+    proxy: str | None
+    headers: Mapping[str, str]
+    at: Endpoint
+    limits: Limits
+
+
+def resolve(
+    name: str, settings: RemoteSettings, *, base_url: str, key_variable: str, environ: Mapping[str, str]
+) -> Remote:
+    """Return where and how a server is reached.
+
+    Raises:
+        ConfigError: the proxy cannot be used.
+    """
+    configured = settings.proxy.get_secret_value() if settings.proxy else None
+    key = settings.api_key.get_secret_value() if settings.api_key else ""
+    headers = {header: value.get_secret_value() for header, value in settings.headers.items()}
+    secrets = tuple(filter(None, (key, configured, *headers.values())))
+    return Remote(
+        base_url=base_url,
+        api_key=key or NO_KEY,
+        proxy=proxy_for(base_url, provider=name, configured=configured, environ=environ),
+        headers=headers,
+        at=Endpoint(name, base_url, key_variable, secrets),
+        limits=Limits(
+            first_token_s=first_token_s(settings.timeouts, base_url),
+            idle_s=settings.timeouts.idle_s,
+            total_s=settings.timeouts.total_s,
+            key=f"providers.{name}.timeouts",
+        ),
+    )
+
+
+class RemoteProvider(Generic[E]):
+    """An ``LLMProvider`` over one server, by its wire."""
+
+    def __init__(self, name: str, wire: Wire[E], limits: Limits) -> None:
+        self._name = name
+        self._wire = wire
+        self._limits = limits
+        self._blind = BlindModels()
+        self._sdk = Lazy(wire.load)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def warm(self) -> None:
+        """Load the SDK now, so that the first request does not wait for it."""
+        await self._sdk.get()
+
+    async def stream(self, request: LLMRequest, emit: Emit) -> LLMResponse:
+        try:
+            return await self._ask(request, emit)
+        except ProviderError as error:
+            if not self._blind.learn(error, request):
+                raise
+        return await self._ask(request, emit)
+
+    async def encoded(self, request: LLMRequest) -> list[bytes]:
+        return self._wire.prefix(request, await self._elements(request))
+
+    async def close(self) -> None:
+        sdk = self._sdk.take()
+        if sdk is not None:
+            await sdk.client.close()
+
+    async def _ask(self, request: LLMRequest, emit: Emit) -> LLMResponse:
+        wire = self._wire
+        body = wire.body(request, await self._elements(request))
+        fold = wire.new_fold(request)
+        try:
+            sdk = await self._sdk.get()
+
+            async def open_stream() -> SdkStream:
+                return await sdk.client.post(
+                    wire.path,
+                    content=body,
+                    cast_to=object,
+                    stream=True,
+                    stream_cls=sdk.stream_class,
+                    options={"headers": _JSON},
+                )
+
+            await read_answer(open_stream, fold, emit, self._limits)
+        except Exception as error:  # the port promises ProviderError alone, whatever SDK and server do
+            raise wire.map_error(error) from error
+        for delta in fold.end():
+            emit(delta)
+        return fold.response(request, provider=self._name, tag=wire.tag)
+
+    async def _elements(self, request: LLMRequest) -> list[E]:
+        """Return each message's encoding, made now for those that have none under their key yet."""
+        wire, model = self._wire, request.model
+        with_images = model not in self._blind
+        out: list[E] = []
+        for message in request.messages:
+            key = wire.key(message, model, with_images=with_images)
+            element: E | None = message.encoded.get(key)
+            if element is None:
+                images = await _images_of(message, with_images=with_images)
+                element = message.encoded[key] = wire.encode(message, model, images)
+            out.append(element)
+        return out
 
 
 class Lazy(Generic[S]):
@@ -39,29 +215,10 @@ class Lazy(Generic[S]):
         return value
 
 
-async def kept_elements(
-    messages: Sequence[Message],
-    key_of: Callable[[Message], object],
-    encode: Callable[[Message, dict[ImagePart, LoadedImage | str]], E],
-    *,
-    with_images: bool,
-) -> list[E]:
-    """Return each message's encoding, made now for those that have none under their key yet."""
-    out: list[E] = []
-    for message in messages:
-        key = key_of(message)
-        element: E | None = message.encoded.get(key)
-        if element is None:
-            images = await _images_of(message, with_images=with_images)
-            element = message.encoded[key] = encode(message, images)
-        out.append(element)
-    return out
-
-
-async def _images_of(message: Message, *, with_images: bool) -> dict[ImagePart, LoadedImage | str]:
+async def _images_of(message: Message, *, with_images: bool) -> Images:
     if not isinstance(message, UserMessage):
         return {}
-    images: dict[ImagePart, LoadedImage | str] = {}
+    images: Images = {}
     for part in message.parts:
         if isinstance(part, ImagePart):
             images[part] = await asyncio.to_thread(load_image, part) if with_images else blind(part)

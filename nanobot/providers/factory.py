@@ -35,11 +35,13 @@ def build_one(name: str, settings: ProviderSettings, *, environ: Mapping[str, st
     """
     match settings:
         case AnthropicSettings():
-            raise ConfigError(f"providers.{name}: the type anthropic is not there yet.")
-        case OpenAISettings():
-            from nanobot.providers.openai import OpenAIProvider  # lazily: only what the config uses
+            from nanobot.providers.anthropic import anthropic_provider  # lazily: only what the config uses
 
-            return OpenAIProvider(name, settings, environ=environ)
+            return anthropic_provider(name, settings, environ=environ)
+        case OpenAISettings():
+            from nanobot.providers.openai import openai_provider  # lazily, as above
+
+            return openai_provider(name, settings, environ=environ)
         case OfflineSettings():
             raise ConfigError(f"providers.{name}: the type offline is not there yet.")
         case _:

@@ -1,0 +1,252 @@
+"""Encode requests for the Messages wire.  Pure: images come in loaded.
+
+Each message becomes a run of content blocks, encoded alone, once, and kept in ``message.encoded``.  Neighbouring messages of one
+role (tool results and what a person said after them) become one row by joining their blocks, so a row that grows keeps its
+beginning, byte for byte.  An assistant message with neither text nor calls has no blocks and is left out.
+
+Cache marks are put on when joining, never into what is kept: on the last tool, the system prompt, the last block, and the last
+block of the user row before it, where the request before this one ended.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from nanobot.messages import (
+    AssistantMessage,
+    ImagePart,
+    JsonObject,
+    JsonValue,
+    Message,
+    TextPart,
+    ToolMessage,
+    UserMessage,
+)
+from nanobot.providers.base import LLMRequest, ToolSpec
+from nanobot.providers.endpoint import host_of
+from nanobot.providers.images import LoadedImage
+from nanobot.providers.models import thinks_adaptively
+from nanobot.providers.settings import AnthropicSettings
+from nanobot.providers.wire import (
+    CUT_OFF_MARK,
+    EMPTY_MARK,
+    as_list,
+    as_object,
+    clean,
+    dump,
+    is_blank,
+    parse_arguments,
+    sendable_arguments,
+    wire_call_id,
+    wire_tool_name,
+)
+
+DEFAULT_BASE_URL = "https://api.anthropic.com"
+_MARK = b',"cache_control":{"type":"ephemeral"}}'
+_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384}
+_SMALLEST_BUDGET = 1_024
+
+Images = Mapping[ImagePart, LoadedImage | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What this server wants done differently; made from the settings once."""
+
+    tag: str  # names the vendor in a ProviderExtra
+    marks: bool
+    max_tokens: int | None
+    extra_body: Mapping[str, JsonValue]
+
+
+def dialect_of(settings: AnthropicSettings) -> Dialect:
+    """Return the dialect of the server these settings name."""
+    return Dialect(
+        tag=f"anthropic:{host_of(settings.base_url or DEFAULT_BASE_URL)}",
+        marks=settings.prompt_caching,
+        max_tokens=settings.max_tokens,
+        extra_body=cast("Mapping[str, JsonValue]", settings.extra_body),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """A message as encoded: its role here, and its blocks joined by commas (empty: left out)."""
+
+    role: str
+    joined: bytes
+
+
+def element_key(message: Message, dialect: Dialect, model: str, *, with_images: bool) -> tuple[str, ...]:
+    """Return under which key a message's encoding is kept: whatever it depends on, and no more."""
+    if isinstance(message, AssistantMessage) and message.extra:
+        return ("anthropic", dialect.tag, model)
+    if isinstance(message, UserMessage) and not with_images:
+        return ("anthropic", "blind")
+    return ("anthropic",)
+
+
+def encode_message(message: Message, dialect: Dialect, model: str, images: Images) -> Blocks:
+    """Encode one message alone."""
+    match message:
+        case UserMessage():
+            return Blocks("user", b",".join(map(dump, _user(message, images))))
+        case AssistantMessage():
+            return Blocks("assistant", b",".join(map(dump, _assistant(message, dialect, model))))
+        case ToolMessage():
+            block: JsonObject = {
+                "type": "tool_result",
+                "tool_use_id": wire_call_id(message.call_id),
+                "content": EMPTY_MARK if is_blank(message.text) else message.text,
+            }
+            if message.is_error:
+                block["is_error"] = True
+            return Blocks("user", dump(block))
+
+
+def encode_tool(tool: ToolSpec) -> bytes:
+    """Encode one tool; kept in ``tool.encoded``."""
+    cached = cast("bytes | None", tool.encoded.get("anthropic"))
+    if cached is None:
+        spec: JsonObject = {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+        cached = tool.encoded["anthropic"] = dump(spec)
+    return cached
+
+
+def prefix_elements(request: LLMRequest, elements: Sequence[Blocks]) -> list[bytes]:
+    """Return tools, system and each message as bytes, as ``LLMProvider.encoded`` promises."""
+    return [b",".join(map(encode_tool, request.tools)), _system(request), *(element.joined for element in elements)]
+
+
+def request_body(request: LLMRequest, elements: Sequence[Blocks], dialect: Dialect) -> bytes:
+    """Join a whole request body."""
+    options, room = _options(request, elements, dialect)
+    fields: dict[str, bytes] = {"model": dump(request.model), "max_tokens": dump(room)}
+    if request.tools:
+        tools = b",".join(map(encode_tool, request.tools))
+        fields["tools"] = b"[" + (_marked(tools) if dialect.marks else tools) + b"]"
+        if request.tool_choice == "none":
+            fields["tool_choice"] = b'{"type":"none"}'
+    system = _system(request)
+    if system:
+        fields["system"] = b"[" + (_marked(system) if dialect.marks else system) + b"]"
+    fields["messages"] = b"[" + b",".join(_rows(elements, marks=dialect.marks)) + b"]"
+    fields["stream"] = b"true"
+    fields |= options
+    for name, value in dialect.extra_body.items():
+        fields.pop(name, None)
+        if value is not None:
+            fields[name] = dump(value)
+    return b"{" + b",".join(b'"%b":%b' % (name.encode(), value) for name, value in fields.items()) + b"}"
+
+
+def _options(request: LLMRequest, elements: Sequence[Blocks], dialect: Dialect) -> tuple[dict[str, bytes], int]:
+    room = dialect.max_tokens or request.max_tokens
+    effort = request.reasoning_effort
+    if effort and thinks_adaptively(request.model):
+        thinking = b'{"type":"adaptive","display":"summarized"}'
+        return {"thinking": thinking, "output_config": dump({"effort": effort})}, room
+    if effort and _may_think(elements):
+        budget = max(_SMALLEST_BUDGET, min(_BUDGETS[effort], room - _SMALLEST_BUDGET))
+        return {"thinking": dump({"type": "enabled", "budget_tokens": budget})}, max(room, budget + _SMALLEST_BUDGET)
+    if request.temperature is not None:
+        return {"temperature": dump(min(request.temperature, 1.0))}, room
+    return {}, room
+
+
+def _may_think(elements: Sequence[Blocks]) -> bool:
+    """Say whether thinking can be on: inside a round of tools, its calls must have begun with thinking of this model."""
+    for element in reversed(elements):
+        if element.role == "assistant":
+            return b'"type":"tool_use"' not in element.joined or element.joined.startswith(
+                (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
+            )
+        if not element.joined.startswith(b'{"type":"tool_result"'):
+            return True
+    return True
+
+
+def _rows(elements: Sequence[Blocks], *, marks: bool) -> list[bytes]:
+    rows: list[tuple[str, list[bytes]]] = []
+    for element in elements:
+        if not element.joined:
+            continue
+        if rows and rows[-1][0] == element.role:
+            rows[-1][1].append(element.joined)
+        else:
+            rows.append((element.role, [element.joined]))
+    marked = [index for index in range(len(rows) - 1, -1, -1) if rows[index][0] == "user"][:2] if marks else []
+    for index in marked:
+        rows[index][1][-1] = _marked(rows[index][1][-1])
+    return [b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks)) for role, blocks in rows]
+
+
+def _marked(blocks: bytes) -> bytes:
+    return blocks[:-1] + _MARK
+
+
+def _system(request: LLMRequest) -> bytes:
+    return dump({"type": "text", "text": request.system}) if not is_blank(request.system) else b""
+
+
+def _user(message: UserMessage, images: Images) -> list[JsonObject]:
+    blocks: list[JsonObject] = []
+    for part in message.parts:
+        found = part.text if isinstance(part, TextPart) else images[part]
+        if isinstance(found, LoadedImage):
+            source: JsonObject = {"type": "base64", "media_type": found.media_type, "data": found.base64}
+            blocks.append({"type": "image", "source": source})
+        elif not is_blank(found):
+            blocks.append({"type": "text", "text": found})
+    return blocks or [{"type": "text", "text": EMPTY_MARK}]
+
+
+def _assistant(message: AssistantMessage, dialect: Dialect, model: str) -> list[JsonObject]:
+    text = "" if is_blank(message.text) else clean(message.text)
+    if message.cut_off:
+        text = f"{text}\n{CUT_OFF_MARK}".strip()
+    if not text and not message.tool_calls:
+        return []
+    calls: list[JsonObject] = [
+        {
+            "type": "tool_use",
+            "id": wire_call_id(call.id),
+            "name": wire_tool_name(call.name, limit=128),
+            "input": sendable_arguments(call.arguments),
+        }
+        for call in message.tool_calls
+    ]
+    return _laid_out(text, calls, _layout(message, dialect, model))
+
+
+def _layout(message: AssistantMessage, dialect: Dialect, model: str) -> list[object]:
+    """Return the thinking blocks and where they stood: a number is that much text, ``"call"`` the next call."""
+    extra = message.extra
+    if extra is None or (extra.provider, extra.model) != (dialect.tag, model):
+        return []
+    return as_list(as_object(parse_arguments(extra.data)).get("blocks"))
+
+
+def _laid_out(text: str, calls: list[JsonObject], layout: list[object]) -> list[JsonObject]:
+    """Return the blocks in the order the model wrote them; when text or calls are no longer as they were, thinking comes first."""
+    thinking = [item for item in map(as_object, layout) if item]
+    lengths = [item for item in layout if isinstance(item, int)]
+    if sum(lengths) != len(text) or layout.count("call") != len(calls):
+        whole: list[JsonObject] = [{"type": "text", "text": text}] if text else []
+        return [*map(_json, thinking), *whole, *calls]
+    blocks: list[JsonObject] = []
+    rest, waiting = text, iter(calls)
+    for item in layout:
+        if isinstance(item, int):
+            part, rest = rest[:item], rest[item:]
+            if not is_blank(part):
+                blocks.append({"type": "text", "text": part})
+        elif item == "call":
+            blocks.append(next(waiting))
+        else:
+            blocks.append(_json(as_object(item)))
+    return blocks
+
+
+def _json(value: dict[str, object]) -> JsonObject:
+    return cast("JsonObject", value)
