@@ -8,8 +8,18 @@ from typing import assert_never
 
 from nanobot.errors import ConfigError
 from nanobot.providers.base import LLMProvider
+from nanobot.providers.fallback import Fallback
 from nanobot.providers.models import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL, OFFLINE_MODEL
-from nanobot.providers.settings import AnthropicSettings, OfflineSettings, OpenAISettings, ProviderSettings
+from nanobot.providers.models import context_window as known_window
+from nanobot.providers.offline import OfflineProvider
+from nanobot.providers.retry import Retrying
+from nanobot.providers.settings import (
+    AnthropicSettings,
+    OfflineSettings,
+    OpenAISettings,
+    ProviderSettings,
+    RetrySettings,
+)
 
 
 def split_ref(ref: str, known: Mapping[str, ProviderSettings]) -> tuple[str, str]:
@@ -43,26 +53,59 @@ def build_one(name: str, settings: ProviderSettings, *, environ: Mapping[str, st
 
             return openai_provider(name, settings, environ=environ)
         case OfflineSettings():
-            raise ConfigError(f"providers.{name}: the type offline is not there yet.")
+            return OfflineProvider(name)
         case _:
             assert_never(settings)
 
 
 def build(
-    settings: Mapping[str, ProviderSettings], refs: str | Sequence[str], *, environ: Mapping[str, str]
+    settings: Mapping[str, ProviderSettings],
+    refs: str | Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    retry: RetrySettings = RetrySettings(),  # noqa: B008  # frozen
 ) -> tuple[LLMProvider, str]:
-    """Return (provider, model id) for the model references; several become a fallback chain.
+    """Return (provider, model id) for the model references; several become a fallback chain, whose first id is returned.
 
     Args:
         settings: the configured providers by name.
         refs: ``<provider name>/<model id>``, or several in order of preference.
         environ: the environment, for proxies and certificates only.
+        retry: how often and how patiently each model is asked again.
 
     Raises:
         ConfigError: a reference or its settings cannot be used.
     """
-    first = split_ref(refs if isinstance(refs, str) else refs[0], settings)
-    return build_one(first[0], settings[first[0]], environ=environ), first[1]
+    wanted = [split_ref(ref, settings) for ref in ([refs] if isinstance(refs, str) else refs)]
+    if not wanted:
+        raise ConfigError("agent.model names no model.")
+    made: dict[str, LLMProvider] = {}
+    for name, _ in wanted:
+        if name not in made:
+            made[name] = _retrying(build_one(name, settings[name], environ=environ), settings[name], retry)
+    first, model = wanted[0]
+    if len(wanted) == 1:
+        return made[first], model
+    return Fallback([(made[name], one) for name, one in wanted]), model
+
+
+def context_window(settings: Mapping[str, ProviderSettings], refs: str | Sequence[str]) -> int:
+    """Return the window of the referenced model, in tokens; of several, the smallest: each may have to answer.
+
+    Raises:
+        ConfigError: a reference cannot be used.
+    """
+    windows: list[int] = []
+    for ref in [refs] if isinstance(refs, str) else refs:
+        name, model = split_ref(ref, settings)
+        one = settings[name]
+        own = None if isinstance(one, OfflineSettings) else one.context_window
+        windows.append(own or known_window(model))
+    return min(windows)
+
+
+def _retrying(provider: LLMProvider, settings: ProviderSettings, retry: RetrySettings) -> LLMProvider:
+    return provider if isinstance(settings, OfflineSettings) else Retrying(provider, retry)
 
 
 def default_model(settings: ProviderSettings) -> str:
