@@ -1,0 +1,22 @@
+"""nanobot: a self-hosted personal agent that lives in chat.
+
+``Nanobot`` is the facade for scripts; it is loaded when it is first asked for, so that importing this package costs nothing.
+"""
+
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nanobot.app import Nanobot
+
+__all__ = ["Nanobot", "__version__"]
+
+
+def __getattr__(name: str) -> Any:  # Any: PEP 562
+    if name == "Nanobot":
+        from nanobot.app import Nanobot  # lazily: scripts want it, ``nanobot --help`` does not
+
+        return Nanobot
+    if name == "__version__":
+        return _version("nanobot")
+    raise AttributeError(f"module 'nanobot' has no attribute {name!r}")

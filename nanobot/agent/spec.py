@@ -42,8 +42,8 @@ class Checkpoint(Protocol):
         """Log what is about to happen; it is durable on return."""
         ...
 
-    async def keep(self, text: str) -> BlobId:
-        """Keep the full text of a result that will be cut."""
+    async def keep(self, text: str) -> BlobId | None:
+        """Keep the full text of a result that will be cut; None if that is not possible now."""
         ...
 
 

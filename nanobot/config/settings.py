@@ -12,6 +12,7 @@ from typing import Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
 
 from nanobot.agent.settings import AgentSettings
+from nanobot.agent.tools.settings import ToolSettings
 from nanobot.config.explain import closest, explain
 from nanobot.config.loader import Document, KeyPath, read
 from nanobot.errors import ConfigError
@@ -23,12 +24,6 @@ CONFIG_VARIABLE = "NANOBOT_CONFIG"
 KEY_VARIABLES = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 URL_VARIABLES = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
 DEFAULT_MODELS = {"anthropic": DEFAULT_ANTHROPIC_MODEL, "openai": DEFAULT_OPENAI_MODEL, "offline": OFFLINE_MODEL}
-
-
-class ToolSettings(BaseModel):
-    """Stands in until the tools bring their own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class LogSettings(BaseModel):

@@ -233,8 +233,8 @@ class JsonlStore:
 
     async def keys(self) -> Sequence[SessionKey]:
         """See ``SessionStore.keys``."""
+        unwritten = [key for key in self._sessions if self._unwritten(key)]  # first: it may be written meanwhile
         found = await self._in_thread(self._browser.keys, "Reading", self._at.sessions)
-        unwritten = [key for key in self._sessions if self._unwritten(key)]
         return list(dict.fromkeys([*found, *unwritten]))
 
     async def get_blob(self, key: SessionKey, blob: BlobId) -> bytes:

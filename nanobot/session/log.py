@@ -7,7 +7,7 @@ Three lists live here.  ``rows`` is the transcript since the floor: what was sai
 ``pending`` is the inbox: accepted and not yet taken up.  ``owed`` is the outbox: answers with parts that are not settled.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -95,6 +95,8 @@ class SessionLog:
         self.usage = Usage()
         self.seen: dict[str, None] = {}
         self.last_turn = 0
+        self.resets = 0  # since this fold began, like ``undone``: to notice that a snapshot is void
+        self.undone = 0
         self._last_id = 0
         self._position = 0
         self._summary_position = 0
@@ -126,12 +128,15 @@ class SessionLog:
         """Say whether nothing is waiting: no pending message, no open Turn, no owed answer."""
         return not (self.pending or self.open or self.owed)
 
-    def floor(self, keep_from: EntryId | None, *, without_summary: bool = False) -> EntryId | None:
+    def floor(
+        self, keep_from: EntryId | None, *, without_summary: bool = False, taken: Collection[str] = ()
+    ) -> EntryId | None:
         """Return the oldest entry still needed if the transcript were kept from ``keep_from`` on (None: none of it).
 
-        ``without_summary`` says that the summary so far is about to be superseded.  None when nothing is needed.
+        ``without_summary`` says that the summary so far is about to be superseded, ``taken`` which pending messages are about to be
+        taken up.  None when nothing is needed.
         """
-        needed = list(self._anchors.values())
+        needed = [anchor for name, anchor in self._anchors.items() if name not in taken]
         if self.open:
             needed.append((self.open.position, self.open.started))
         if self.summary and not without_summary:
@@ -314,12 +319,14 @@ class SessionLog:
         del self.rows[:keep]
 
     def _reset(self) -> None:
+        self.resets += 1
         self.rows = []
         self.summary = None
         self.head = None
         self.cuts = {}
 
     def _undo(self, target: str) -> None:
+        self.undone += 1
         start = next((index for index, row in enumerate(self.rows) if row.turn == target), None)
         if start is None:
             return

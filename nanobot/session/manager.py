@@ -16,8 +16,8 @@ from typing import Self
 
 from nanobot.bus.events import Acceptance, Accepted, Duplicate, InboundMessage, SessionKey, Unkept
 from nanobot.errors import DiskRefused, SessionError
-from nanobot.messages import Message, UserMessage, user_text
-from nanobot.session.entries import BlobId, Entry, EntryId
+from nanobot.messages import Message, ToolMessage, UserMessage, user_text
+from nanobot.session.entries import BlobId, Entry, EntryId, Step
 from nanobot.session.log import SessionLog
 from nanobot.session.store import Claim, SessionStore
 
@@ -56,6 +56,11 @@ class Session:
                     self.reports += claim.reports
                     self._claim = claim
         return self
+
+    @property
+    def restored(self) -> bool:
+        """Whether ``restore`` was done."""
+        return self._claim is not None
 
     @property
     def claim(self) -> Claim:
@@ -114,6 +119,24 @@ class Session:
     async def read(self, *, before: EntryId | None = None, limit: int = 1_000) -> Sequence[Entry]:
         """Return older entries from the log, newest first."""
         return await self._store.read(self.key, before=before, limit=limit)
+
+    async def full_result(self, entry: EntryId) -> str:
+        """Return the full text of an earlier tool result by its entry id; ``KeyError`` if this session has none."""
+        row = next((row for row in self.log.rows if row.entry == entry), None)
+        message, blob = (row.message, row.blob) if row else await self._read_result(entry)
+        if not isinstance(message, ToolMessage):
+            raise KeyError(entry)
+        return (await self.get_blob(blob)).decode("utf-8", "replace") if blob else message.text
+
+    async def _read_result(self, entry: EntryId) -> tuple[Message | None, BlobId | None]:
+        """Look for a row that the live tail no longer holds."""
+        before: EntryId | None = None
+        while page := await self.read(before=before, limit=500):
+            for found in page:
+                if isinstance(found, Step) and found.id == entry:
+                    return found.message, found.blob
+            before = page[-1].id
+        return None, None
 
     @property
     def refusing(self) -> str | None:
@@ -181,6 +204,15 @@ class SessionManager:
         """
         async with self.open(message.session_key) as session:
             return await session.accept(message)
+
+    def loaded(self, key: SessionKey) -> Session | None:
+        """Return the session if it is in memory and restored; without pinning it."""
+        session = self._sessions.get(key)
+        return session if session is not None and session.restored else None
+
+    def with_pending(self) -> list[SessionKey]:
+        """Return the keys of loaded sessions that have pending messages."""
+        return [key for key, session in self._sessions.items() if session.log.pending]
 
     def sweep(self) -> None:
         """Give up the sessions that were idle for too long.  Call it now and then."""

@@ -1,0 +1,55 @@
+"""What is said when a Turn ends, and how its open calls are answered.  Pure."""
+
+from collections.abc import Iterable
+
+from nanobot.agent.passes import INTERRUPTED
+from nanobot.agent.spec import AgentRunResult
+from nanobot.bus.events import OutboundMessage
+from nanobot.messages import ToolCall, ToolMessage
+from nanobot.session.entries import EntryId, Finished
+
+_STOPPED_CALLS = {
+    "user_stop": "[stopped by the user while it ran; outcome unknown: check before you repeat it]",
+    "replaced": "[stopped because the user sent a new message; outcome unknown: check before you repeat it]",
+    "limit": "[stopped at the time limit; outcome unknown: check before you repeat it]",
+}
+
+
+def told(run: AgentRunResult) -> str:
+    """Return what the person is told at the end of a Turn; empty if somebody else tells them (a stop's own answer)."""
+    match run.stop_reason:
+        case "user_stop" | "replaced":
+            return f"{run.final_content}\n\n[stopped]" if run.final_content else ""
+        case _ if run.error is not None:
+            return (
+                f"{run.final_content}\n\n⚠ {run.error}".strip() if run.final_content != run.error else f"⚠ {run.error}"
+            )
+        case _:
+            return run.final_content
+
+
+def unkept(why: str) -> str:
+    """Return the sentence that comes before an answer which could not be kept."""
+    return f"⚠ This conversation cannot be kept at the moment: {why}"
+
+
+def closing_results(calls: Iterable[ToolCall], *, entry: EntryId, stop_reason: str) -> tuple[ToolMessage, ...]:
+    """Return a result for each call that is still open."""
+    text = _STOPPED_CALLS.get(stop_reason, INTERRUPTED)
+    return tuple(ToolMessage(call.id, call.name, text, is_error=True, entry=entry) for call in calls)
+
+
+def outbound(key: str, finished: Finished, text: str) -> tuple[OutboundMessage, ...]:
+    """Return the answers that a closing line owes, as messages for the outboxes."""
+    return tuple(
+        OutboundMessage(
+            out=owed.out,
+            session_key=key,
+            route=owed.route,
+            text=text,
+            parts=owed.parts,
+            states=("owed",) * len(owed.parts),
+            refs=(None,) * len(owed.parts),
+        )
+        for owed in finished.owed
+    )

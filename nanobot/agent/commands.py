@@ -1,0 +1,184 @@
+"""What people type with a slash: a table of small functions.
+
+A command sees a ``CommandContext`` and returns an ``Outcome``: a text for the person, what it does to the session, or that a Turn
+should follow.  Urgent ones are carried out while a Turn runs, without waiting for it.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from inspect import isawaitable
+from typing import TypeAlias
+
+from nanobot.bus.runtime_events import Usage
+from nanobot.messages import JsonObject, ToolMessage, UserMessage
+from nanobot.session.manager import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandContext:
+    """What a command may know and use.
+
+    ``stop`` stops the session's running Turn and returns what was running (None if nothing was).  ``compact`` summarizes now and
+    returns a sentence.  ``undo_compaction`` takes the last summary back.
+    """
+
+    session: Session
+    model: str
+    models: Sequence[str]
+    status: Callable[[], str]
+    stop: Callable[[], str | None]
+    compact: Callable[[str], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a command: ``text`` is the answer; ``retries`` names a Turn to run again instead of answering."""
+
+    text: str = ""
+    effect: JsonObject | None = None
+    retries: str | None = None
+
+
+Run: TypeAlias = Callable[[CommandContext, str], "Outcome | Awaitable[Outcome]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: its name, a line of help, and what it does with the rest of the line."""
+
+    name: str
+    help: str
+    run: Run
+    urgent: bool = False  # carried out at once, without the session's lock
+    ends_turn: bool = False  # stops the running Turn before it is taken up in its order
+
+
+def is_command(text: str) -> bool:
+    """Say whether a message is meant as a command: a slash and a letter, on one line's beginning (a path is not)."""
+    word = text.partition("\n")[0].split(" ", 1)[0]
+    return len(word) > 1 and word[0] == "/" and word[1].isalpha() and "/" not in word[1:]
+
+
+def parse(text: str) -> tuple[str, str]:
+    """Return the command's name, in lower case and without ``@bot``, and the rest of the text."""
+    word, _, rest = text.strip().partition(" ")
+    return word[1:].partition("@")[0].lower(), rest.strip()
+
+
+async def run(text: str, context: CommandContext) -> Outcome:
+    """Carry a command out; an unknown one is answered with the closest known."""
+    name, rest = parse(text)
+    command = COMMANDS.get(name)
+    if command is None:
+        return unknown(name)
+    outcome = command.run(context, rest)
+    return await outcome if isawaitable(outcome) else outcome
+
+
+def unknown(name: str) -> Outcome:
+    """Return the answer to a command that does not exist."""
+    close = get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+    hint = f" Did you mean /{close[0]}?" if close else ""
+    return Outcome(text=f"There is no command /{name}.{hint} /help lists them.")
+
+
+def _help(context: CommandContext, rest: str) -> Outcome:
+    return Outcome(text="\n".join(f"/{command.name} - {command.help}" for command in COMMANDS.values()))
+
+
+def _new(context: CommandContext, rest: str) -> Outcome:
+    return Outcome(text="Started a new conversation.", effect={"type": "reset"})
+
+
+def _stop(context: CommandContext, rest: str) -> Outcome:
+    stopped = context.stop()
+    return Outcome(text="Nothing is running." if stopped is None else f"Stopped{stopped and ': ' + stopped}.")
+
+
+def _status(context: CommandContext, rest: str) -> Outcome:
+    return Outcome(text=context.status())
+
+
+def _model(context: CommandContext, rest: str) -> Outcome:
+    known = ", ".join(context.models)
+    if not rest:
+        return Outcome(text=f"This conversation uses {context.model}. Configured: {known}. /model NAME changes it.")
+    if rest in ("default", "reset"):
+        return Outcome(
+            text="This conversation uses the configured model again.", effect={"type": "settings", "model": None}
+        )
+    chosen = next((model for model in context.models if rest in (model, model.partition("/")[2])), None)
+    if (
+        chosen is None
+        and rest.partition("/")[0] in {model.partition("/")[0] for model in context.models}
+        and "/" in rest
+    ):
+        chosen = rest
+    if chosen is None:
+        close = get_close_matches(rest, context.models, n=1, cutoff=0.4)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        return Outcome(text=f"There is no model {rest!r}.{hint} Configured: {known}.")
+    return Outcome(text=f"This conversation uses {chosen} from now on.", effect={"type": "settings", "model": chosen})
+
+
+def _retry(context: CommandContext, rest: str) -> Outcome:
+    turn = _last_turn(context.session)
+    return Outcome(text="There is nothing to retry.") if turn is None else Outcome(retries=turn)
+
+
+def _undo(context: CommandContext, rest: str) -> Outcome:
+    turn = _last_turn(context.session)
+    if turn is None:
+        return Outcome(text="There is nothing to undo.")
+    rows = context.session.log.turn_rows(turn)
+    said = next((row.message.text for row in rows if isinstance(row.message, UserMessage)), "")
+    done = sorted({row.message.name for row in rows if isinstance(row.message, ToolMessage)} & CHANGES_THE_WORLD)
+    rest_of_it = f" Not undone: what {', '.join(done)} did." if done else ""
+    return Outcome(
+        text=f"Took back: {_short(said.rpartition('\n\n[')[0])}{rest_of_it}", effect={"type": "undo", "target": turn}
+    )
+
+
+async def _compact(context: CommandContext, rest: str) -> Outcome:
+    return Outcome(text=await context.compact(rest))
+
+
+CHANGES_THE_WORLD = frozenset({"exec", "write_file", "edit_file"})
+
+COMMANDS: dict[str, Command] = {
+    command.name: command
+    for command in (
+        Command("help", "what you can type", _help),
+        Command("new", "start a new conversation", _new, ends_turn=True),
+        Command("stop", "stop what is running", _stop, urgent=True),
+        Command("status", "model, context use and state", _status, urgent=True),
+        Command("model", "show or change this conversation's model", _model),
+        Command("retry", "run the last message again", _retry),
+        Command("undo", "take the last message and its answer back", _undo),
+        Command("compact", "summarize older messages now", _compact),
+    )
+}
+
+
+def status_text(*, model: str, context_line: str, usage: Usage, running: str | None, disk: str | None) -> str:
+    """Return what /status says, a fact a line."""
+    lines = [
+        f"Model: {model}",
+        f"Context: {context_line}",
+        f"Tokens so far: {usage.input_tokens} in ({usage.cached_tokens} cached), {usage.output_tokens} out",
+        f"Running: {running if running is not None else 'nothing'}",
+    ]
+    if disk:
+        lines.append(f"Disk: cannot keep this conversation now ({disk})")
+    return "\n".join(lines)
+
+
+def _last_turn(session: Session) -> str | None:
+    rows = session.log.rows
+    return rows[-1].turn if rows and rows[-1].turn else None
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else line[:79] + "…"

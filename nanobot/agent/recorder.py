@@ -1,0 +1,87 @@
+"""A Turn's facts, on their way into the session log."""
+
+from contextlib import suppress
+
+from nanobot.agent.govern import Decided
+from nanobot.agent.tools.base import Planned
+from nanobot.errors import DiskRefused
+from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
+from nanobot.providers.base import LLMResponse
+from nanobot.session.entries import BlobId, Cut, Effect, EntryId, Intent, Step
+from nanobot.session.log import number
+from nanobot.session.manager import Session
+
+
+class TurnRecorder:
+    """The runner's ``Checkpoint`` over a session.  While the disk refuses, facts stay in memory and the Turn goes on."""
+
+    def __init__(self, session: Session, *, turn: str, head: EntryId) -> None:
+        self._session = session
+        self._turn = turn
+        self._head = head
+        self.answers = 0
+
+    def new_id(self) -> EntryId:
+        """Return the id of the next message to be logged."""
+        return self._session.log.new_id()
+
+    def answer(self, message: AssistantMessage, response: LLMResponse) -> None:
+        """Log a model's answer with what it cost and who gave it."""
+        self.answers += 1
+        model = f"{response.provider}/{response.model}" if response.model else None
+        self._session.append(
+            Step(
+                id=message.entry,
+                turn=self._turn,
+                message=message,
+                finish=response.finish,
+                usage=response.usage,
+                model=model,
+                head=self._head,
+            )
+        )
+
+    def result(self, message: ToolMessage, *, blob: BlobId | None, duration_ms: float) -> None:
+        """Log a call's result."""
+        step = Step(id=message.entry, turn=self._turn, message=message, blob=blob, duration_ms=round(duration_ms, 1))
+        self._session.append(step)
+
+    def runtime(self, message: UserMessage) -> None:
+        """Log a message that the runner adds itself."""
+        self._session.append(Step(id=message.entry, turn=self._turn, message=message))
+
+    def steered(self, message: UserMessage, inbound: tuple[str, ...]) -> None:
+        """Log a user message that came in while the Turn ran."""
+        self._session.append(Step(id=message.entry, turn=self._turn, message=message, inbound=inbound))
+
+    def cut_off(self, text: str) -> EntryId:
+        """Log what people saw of an answer that did not end; return its entry."""
+        message = AssistantMessage(text, cut_off=True, entry=self.new_id())
+        self._session.append(Step(id=message.entry, turn=self._turn, message=message, finish="cut_off"))
+        return message.entry
+
+    def cut(self, cut: Decided) -> None:
+        """Log that a boundary moved; one that drops rows names the new floor, so that reading stops there."""
+        log = self._session.log
+        at = f"e{cut.at}"
+        kept = next((row.entry for row in log.rows if number(row.entry) >= cut.at), None)
+        floor = log.floor(kept) if cut.pass_name == "snip" else None
+        carry = log.carry() if floor else None
+        self._session.append(
+            Cut(id=log.new_id(), pass_name=cut.pass_name, at=at, why=cut.why, floor=floor, carry=carry)
+        )
+
+    async def intent(self, call: str, effect: Effect, planned: Planned) -> None:
+        """Log what is about to happen; durable on return, unless the disk refuses."""
+        entry = Intent(
+            id=self.new_id(), turn=self._turn, call=call, effect=effect, before=planned.before, after=planned.after
+        )
+        with suppress(DiskRefused):  # kept in memory then; the answer will say so
+            await self._session.append(entry, sync=True)
+
+    async def keep(self, text: str) -> BlobId | None:
+        """Keep the full text of a result that will be cut; None while the disk refuses."""
+        try:
+            return await self._session.put_blob(text.encode("utf-8", "replace"))
+        except DiskRefused:
+            return None

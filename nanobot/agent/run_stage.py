@@ -1,0 +1,156 @@
+"""The RUN state: the runner as a child task of the Turn's driver, and what becomes of it when it is stopped."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from nanobot.agent.context import ContextBuilder
+from nanobot.agent.gates import Gate
+from nanobot.agent.head import FrozenHead
+from nanobot.agent.models import Model
+from nanobot.agent.passes import Boundaries
+from nanobot.agent.recorder import TurnRecorder
+from nanobot.agent.runner import AgentRunner
+from nanobot.agent.settings import AgentSettings
+from nanobot.agent.spec import AgentRunResult, AgentRunSpec
+from nanobot.agent.taking import can_join
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.turn import TurnContext
+from nanobot.agent.watched import WatchedEmit
+from nanobot.bus.events import InboundMessage
+from nanobot.messages import UserMessage
+from nanobot.session.files import stem
+from nanobot.session.log import number
+from nanobot.session.manager import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStage:
+    """Runs a Turn's run.
+
+    ``slots`` bounds the Turns that run at once; ``scratch`` holds files of running calls; ``now`` is the clock on the wall.
+    """
+
+    settings: AgentSettings
+    tools: ToolRegistry
+    builder: ContextBuilder
+    scratch: Path
+    slots: asyncio.Semaphore
+    now: Callable[[], datetime]
+    gates: Sequence[Gate] = ()
+
+    async def run(self, context: TurnContext, model: Model, head: FrozenHead) -> AgentRunResult:
+        """Run, and return a result whatever ends it; only faults of our own are raised."""
+        slot = nullcontext() if context.is_child else self.slots
+        async with slot:
+            return await self._run(context, model, head)
+
+    async def _run(self, context: TurnContext, model: Model, head: FrozenHead) -> AgentRunResult:
+        recorder = TurnRecorder(context.session, turn=context.turn, head=head.entry)
+        watched = WatchedEmit(context.publisher, recorder, context.running)
+        spec = self._spec(context, model, head, recorder, watched)
+        child = asyncio.create_task(
+            AgentRunner(model.provider).run(spec), name=f"run {context.turn} {context.session.key}"
+        )
+        context.running.start(child)
+        try:
+            done, _ = await asyncio.wait({child}, timeout=self.settings.turn_timeout_s)
+            if not done:
+                context.running.stop("limit")
+                await asyncio.wait({child})
+        finally:
+            child.cancel()  # only if the driver itself is being torn down
+        if child.cancelled():
+            return self._stopped(context, recorder, watched.partial)
+        if (fault := child.exception()) is not None:
+            raise fault
+        run = child.result()
+        if run.error is not None and watched.partial:
+            recorder.cut_off(watched.partial)
+        return run
+
+    def _stopped(self, context: TurnContext, recorder: TurnRecorder, partial: str) -> AgentRunResult:
+        cause = context.running.cause or "shutdown"
+        keep = bool(partial) and cause != "shutdown"
+        limit = f"This took longer than the limit of {self.settings.turn_timeout_s:g} s and was stopped."
+        return AgentRunResult(
+            final_content=partial,
+            stop_reason=cause,
+            answer=recorder.cut_off(partial) if keep else None,
+            error=limit if cause == "limit" else None,
+        )
+
+    def _spec(
+        self, context: TurnContext, model: Model, head: FrozenHead, recorder: TurnRecorder, watched: WatchedEmit
+    ) -> AgentRunSpec:
+        session, settings = context.session, self.settings
+        opened = session.log.open
+        first, *so_far = session.log.turn_rows(context.turn)
+        current = first.message
+        assert isinstance(current, UserMessage)
+        return AgentRunSpec(
+            initial_messages=self.builder.build_messages(session.get_history(), current),
+            so_far=[(row.message, row.finish) for row in so_far],
+            intents=dict(opened.intents) if opened else {},
+            tools=self.tools,
+            model=model.model,
+            checkpoint=recorder,
+            emit=watched.emit,
+            context=self._tool_context(context),
+            system=head.system,
+            specs=head.specs,
+            max_iterations=settings.max_iterations,
+            max_tokens=settings.max_tokens,
+            context_window=model.window,
+            temperature=settings.temperature,
+            reasoning_effort=settings.reasoning_effort,
+            gates=self.gates,
+            boundaries=self.boundaries(session),
+            steer=lambda: self._steer(context, recorder),
+        )
+
+    def _steer(self, context: TurnContext, recorder: TurnRecorder) -> Sequence[UserMessage]:
+        """Take up what came in meanwhile, as far as it belongs to this Turn."""
+        opened = context.session.log.open
+        if self.settings.busy != "steer" or opened is None:
+            return ()
+        taken: list[InboundMessage] = []
+        for message in context.session.log.pending.values():
+            if not can_join(message, opened.route, opened.role):
+                break
+            taken.append(message)
+        if not taken:
+            return ()
+        ids = tuple(message.id for message in taken)
+        user = self.builder.user_message(taken, now=self.now(), entry=recorder.new_id())
+        recorder.steered(user, ids)
+        context.running.inbound += ids
+        return (user,)
+
+    def boundaries(self, session: Session) -> Boundaries:
+        """Return where this session's passes cut, as its log says."""
+        at = {name: number(cut.at) for name, cut in session.log.cuts.items()}
+        return Boundaries(
+            compact_before=at.get("microcompact", 0),
+            snip_before=at.get("snip", 0),
+            images_before=at.get("images", 0),
+            chatty=self.tools.chatty,
+            max_result_chars=at.get("limit", self.settings.max_tool_result_chars),
+        )
+
+    def _tool_context(self, context: TurnContext) -> ToolContext:
+        session = context.session
+        opened = session.log.open
+        return ToolContext(
+            session_key=session.key,
+            turn=context.turn,
+            call_id="",
+            role=opened.role if opened else "user",
+            workspace=self.builder.workspace,
+            scratch=self.scratch / stem(session.key) / context.turn,
+            full_result=session.full_result,
+        )

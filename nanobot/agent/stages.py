@@ -1,0 +1,299 @@
+"""What each state of a Turn does: the handlers behind ``turn.TRANSITIONS``.
+
+Bus and direct entry meet here: a message is the same message whoever brought it.  What a stage decides is in pure functions
+elsewhere (``taking``, ``closing``, ``commands``, ``passes``); here it is carried out, in the one order that survives a crash.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias
+
+from nanobot.agent import commands
+from nanobot.agent.closing import closing_results, outbound, told, unkept
+from nanobot.agent.commands import CommandContext, Outcome
+from nanobot.agent.head import Heads
+from nanobot.agent.models import Model, Models
+from nanobot.agent.run_stage import RunStage
+from nanobot.agent.spec import AgentRunResult
+from nanobot.agent.taking import joined
+from nanobot.agent.turn import Event, Handler, TurnContext, TurnResult, TurnState
+from nanobot.bus.events import InboundMessage, OutboundMessage, Route
+from nanobot.bus.queue import MessageBus
+from nanobot.bus.runtime_events import TurnStarted, Usage
+from nanobot.errors import DiskRefused
+from nanobot.messages import ToolMessage, UserMessage
+from nanobot.session.entries import Entry, EntryId, Finished, Owed, Resumed, Started
+from nanobot.session.manager import Session
+
+log = logging.getLogger(__name__)
+
+MAX_RESUMES = 3
+Parts: TypeAlias = tuple[tuple[int, int], ...]
+
+
+class Compactor(Protocol):
+    """Whoever turns old messages into summaries, as a Turn needs it."""
+
+    async def at_border(self, session: Session) -> None:
+        """Swap in a summary that is ready.  Never waits for a model."""
+        ...
+
+    def after_turn(self, session: Session, model: Model) -> None:
+        """Begin a summary beside the chat, if one is due."""
+        ...
+
+    async def now(self, session: Session, model: Model, rest: str) -> str:
+        """Carry out ``/compact``; return a sentence for the person."""
+        ...
+
+
+def whole(route: Route, text: str) -> Parts:
+    """Return the text as one part."""
+    return ((0, len(text)),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stages:
+    """The handlers, and what they need.  ``split`` cuts an answer into the parts that its channel can send."""
+
+    models: Models
+    run_stage: RunStage
+    compactor: Compactor
+    bus: MessageBus
+    split: Callable[[Route, str], Parts] = whole
+    heads: Heads = field(default_factory=Heads)
+
+    def handlers(self) -> Mapping[TurnState, Handler]:
+        """Return a handler for each state but DONE."""
+        return {
+            TurnState.RESTORE: self._state_restore,
+            TurnState.COMPACT: self._state_compact,
+            TurnState.COMMAND: self._state_command,
+            TurnState.BUILD: self._state_build,
+            TurnState.RUN: self._state_run,
+            TurnState.SAVE: self._state_save,
+            TurnState.RESPOND: self._state_respond,
+        }
+
+    # -- the states ------------------------------------------------------------------------------------------------------------
+
+    async def _state_restore(self, context: TurnContext) -> Event:
+        await context.session.restore()
+        context.publisher.emit(TurnStarted(resumed=context.message is None))
+        for report in context.session.reports:
+            log.warning("session %r: %s", context.session.key, report)
+        context.session.reports.clear()
+        return "ok"
+
+    async def _state_compact(self, context: TurnContext) -> Event:
+        if context.message is not None:  # an open Turn goes on with the prefix it had
+            await self.compactor.at_border(context.session)
+        return "ok"
+
+    async def _state_command(self, context: TurnContext) -> Event:
+        message, session = context.message, context.session
+        if message is None or not commands.is_command(message.text):
+            return "dispatch"
+        outcome = await commands.run(message.text, self.command_context(session, stop=lambda: None))
+        if outcome.retries is not None:
+            context.retries = outcome.retries
+            return "dispatch"
+        context.outbound = await self.finish_command(session, message, outcome, superseded=context.superseded)
+        context.result = TurnResult(content=outcome.text, stop_reason="command", session_key=session.key)
+        self._publish(context)
+        return "shortcut"
+
+    async def _state_build(self, context: TurnContext) -> Event:
+        session, message, stage = context.session, context.message, self.run_stage
+        context.head = await self.heads.current(session, stage.builder, stage.tools, self.model_of(session).ref)
+        if message is None:
+            await self._resume(context)
+            return "ok"
+        taken = [message] if context.retries else joined(message, session.log.pending, stage.settings)
+        entry = session.log.new_id()
+        user = stage.builder.user_message(taken, now=stage.now(), entry=entry)
+        if context.retries is not None:
+            user = _said_in(session, context.retries, entry) or user
+        started = Started(
+            id=entry,
+            turn=context.turn,
+            inbound=tuple(taken_up.id for taken_up in taken),
+            message=user,
+            route=message.route,
+            role=message.role,
+            at=stage.now().isoformat(timespec="seconds"),
+            undoes=context.retries,
+        )
+        session.append(started)
+        context.running.inbound += [one for one in started.inbound if one not in context.running.inbound]
+        return "ok"
+
+    async def _state_run(self, context: TurnContext) -> Event:
+        if context.run is None and context.head is not None:
+            context.run = await self.run_stage.run(context, self.model_of(context.session), context.head)
+        return "ok"
+
+    async def _state_save(self, context: TurnContext) -> Event:
+        session = context.session
+        run = context.run
+        if context.failure is not None or run is None:
+            run = AgentRunResult(final_content="", stop_reason="error", error=context.failure)
+        rows = session.log.turn_rows(context.turn)
+        context.result = TurnResult(
+            content=run.final_content,
+            stop_reason=run.stop_reason,
+            usage=sum((row.usage for row in rows if row.usage), Usage()),
+            tools_used=tuple(row.message.name for row in rows if isinstance(row.message, ToolMessage)),
+            iterations=sum(row.finish is not None for row in rows),
+            error=run.error,
+            session_key=session.key,
+        )
+        if run.stop_reason != "shutdown":
+            context.result = await self._close(context, run, context.result)
+        return "ok"
+
+    async def _state_respond(self, context: TurnContext) -> Event:
+        result = context.result or TurnResult(content="", stop_reason="error", error=context.failure)
+        context.result = result
+        self._publish(context)
+        if result.stop_reason != "shutdown":
+            self.compactor.after_turn(context.session, self.model_of(context.session))
+        return "ok"
+
+    # -- closing ---------------------------------------------------------------------------------------------------------------
+
+    async def _resume(self, context: TurnContext) -> None:
+        """Go on with a Turn of the log.  A direct one has nobody waiting; one that was interrupted too often is closed."""
+        opened = context.session.log.open
+        assert opened is not None
+        context.running.inbound += opened.inbound
+        n = opened.resumed + 1
+        if opened.route is None:
+            error = "nanobot was restarted while this ran."
+        elif n > MAX_RESUMES:
+            error = f"This was interrupted by {n} restarts, so it ends here. Send it again if it still matters."
+        else:
+            await _kept(context.session, Resumed(id=context.session.log.new_id(), turn=context.turn, n=n))
+            return
+        context.run = AgentRunResult(final_content="", stop_reason="interrupted", error=error)
+
+    async def _close(self, context: TurnContext, run: AgentRunResult, result: TurnResult) -> TurnResult:
+        """Write the line that closes the Turn and owes its answer; return the result as it can be told."""
+        session, opened, message = context.session, context.session.log.open, context.message
+        mine = opened if opened is not None and opened.turn == context.turn else None
+        route = mine.route if mine else message.route if message else None
+        entry = session.log.new_id()
+        text = told(run)
+        refusing = session.refusing
+        if refusing and text:
+            text = f"{unkept(refusing)}\n\n{text}"
+        by_reference = run.answer is not None and text == run.final_content
+        finished = Finished(
+            id=entry,
+            turn=context.turn if mine else None,
+            inbound=context.superseded if mine or message is None else (*context.superseded, message.id),
+            stop_reason=run.stop_reason,
+            usage=result.usage,
+            iterations=result.iterations,
+            answer=run.answer if by_reference else None,
+            content=None if by_reference else text,
+            error=run.error,
+            closes=closing_results(mine.calls.values() if mine else (), entry=entry, stop_reason=run.stop_reason),
+            owed=self._owed(f"{context.turn}.0", route, text),
+        )
+        why = await _kept(session, finished)
+        if why is not None and not refusing:
+            text = f"{unkept(why)}\n\n{text}"
+        context.outbound = outbound(session.key, finished, text)
+        return result if why is None else replace(result, content=f"{unkept(why)}\n\n{result.content}".strip())
+
+    async def finish_command(
+        self, session: Session, message: InboundMessage, outcome: Outcome, *, superseded: tuple[str, ...] = ()
+    ) -> tuple[OutboundMessage, ...]:
+        """Write the line that closes a command: what it did and the answer it owes, at once."""
+        finished = self._command_line(session, message, outcome, superseded)
+        await _kept(session, finished)
+        return outbound(session.key, finished, outcome.text)
+
+    def finish_urgent(self, session: Session, message: InboundMessage, outcome: Outcome) -> tuple[OutboundMessage, ...]:
+        """Do as ``finish_command`` does without waiting for the disk: a stop must not."""
+        finished = self._command_line(session, message, outcome, ())
+        session.append(finished)
+        return outbound(session.key, finished, outcome.text)
+
+    def _command_line(
+        self, session: Session, message: InboundMessage, outcome: Outcome, superseded: tuple[str, ...]
+    ) -> Finished:
+        entry = session.log.new_id()
+        inbound = (*superseded, message.id)
+        floor: EntryId | None = None
+        if outcome.effect and outcome.effect.get("type") == "reset":
+            floor = session.log.floor(None, without_summary=True, taken=inbound) or entry
+        return Finished(
+            id=entry,
+            inbound=inbound,
+            stop_reason="command",
+            content=outcome.text,
+            owed=self._owed(f"{entry}.0", message.route, outcome.text),
+            effect=outcome.effect,
+            floor=floor,
+            carry=session.log.carry() if floor else None,
+        )
+
+    def _owed(self, out: str, route: Route | None, text: str) -> tuple[Owed, ...]:
+        if route is None or not text:
+            return ()
+        return (Owed(out=out, route=route, parts=self.split(route, text)),)
+
+    def _publish(self, context: TurnContext) -> None:
+        for message in context.outbound:
+            self.bus.publish_outbound(message)
+
+    # -- looking things up -----------------------------------------------------------------------------------------------------
+
+    def command_context(
+        self, session: Session, *, stop: Callable[[], str | None], running: str | None = None
+    ) -> CommandContext:
+        """Return what commands of this session may know and use."""
+        model = self.model_of(session)
+        return CommandContext(
+            session=session,
+            model=model.ref,
+            models=self.models.refs,
+            status=lambda: self._status(session, model, running),
+            stop=stop,
+            compact=lambda rest: self.compactor.now(session, model, rest),
+        )
+
+    def _status(self, session: Session, model: Model, running: str | None) -> str:
+        used = next((row.usage.input_tokens for row in reversed(session.log.rows) if row.usage), 0)
+        share = used * 100 // model.window
+        return commands.status_text(
+            model=model.ref,
+            context_line=f"{used} of {model.window} tokens ({share} %), {len(session.log.rows)} messages",
+            usage=session.log.usage,
+            running=running,
+            disk=session.refusing,
+        )
+
+    def model_of(self, session: Session) -> Model:
+        """Return the model this session uses."""
+        chosen = session.log.settings.get("model")
+        return self.models.resolve(chosen if isinstance(chosen, str) else None)
+
+
+async def _kept(session: Session, entry: Entry) -> str | None:
+    """Append and wait until it is durable; return why it could not be kept, or None."""
+    try:
+        await session.append(entry, sync=True)
+    except DiskRefused as error:
+        return str(error)
+    return None
+
+
+def _said_in(session: Session, turn: str, entry: EntryId) -> UserMessage | None:
+    """Return what a Turn began with, as a message of another entry."""
+    rows = session.log.turn_rows(turn)
+    first = rows[0].message if rows else None
+    return replace(first, entry=entry) if isinstance(first, UserMessage) else None

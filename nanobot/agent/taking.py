@@ -1,0 +1,64 @@
+"""Which pending messages are taken up next, and which join a Turn.  Pure.
+
+A Turn's route and role are those of its first message, and its answer goes nowhere else; so only messages of the same chat and role
+join it, and never past a command.  Direct messages have no route: each is a Turn of its own.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from nanobot.agent.commands import COMMANDS, is_command, parse
+from nanobot.agent.settings import AgentSettings
+from nanobot.bus.events import InboundMessage, Role, Route
+
+
+def next_message(pending: Mapping[str, InboundMessage]) -> tuple[tuple[str, ...], InboundMessage] | None:
+    """Return the message to take up, and the older ones that it makes void; None if nothing is pending.
+
+    A pending ``/new`` comes first: what was sent before it belongs to the conversation it ends.
+    """
+    messages = list(pending.values())
+    for index, message in enumerate(messages):
+        if _ends_turn(message):
+            return tuple(m.id for m in messages[:index] if m.route is not None), message
+    return ((), messages[0]) if messages else None
+
+
+def joined(
+    first: InboundMessage, pending: Mapping[str, InboundMessage], settings: AgentSettings
+) -> list[InboundMessage]:
+    """Return the messages that begin a Turn together: ``first`` and those after it that belong to it.
+
+    When messages steer a running Turn, all of them may as well begin it; otherwise only those sent right after one another do.
+    """
+    taken = [first]
+    for message in _after(first, pending.values()):
+        gap_s = (message.at - taken[-1].at).total_seconds()
+        soon = settings.busy == "steer" or gap_s <= settings.join_within_s
+        if not soon or not can_join(message, first.route, first.role):
+            break
+        taken.append(message)
+    return taken
+
+
+def can_join(message: InboundMessage, route: Route | None, role: Role) -> bool:
+    """Say whether a message may join a Turn of this route and role."""
+    if message.route is None or route is None or is_command(message.text):
+        return False
+    return _chat(message.route) == _chat(route) and message.role == role
+
+
+def _ends_turn(message: InboundMessage) -> bool:
+    command = COMMANDS.get(parse(message.text)[0]) if is_command(message.text) else None
+    return command is not None and command.ends_turn
+
+
+def _after(first: InboundMessage, messages: Iterable[InboundMessage]) -> Iterable[InboundMessage]:
+    found = False
+    for message in messages:
+        if found:
+            yield message
+        found = found or message.id == first.id
+
+
+def _chat(route: Route) -> tuple[str, str, str | None]:
+    return route.channel, route.chat, route.topic

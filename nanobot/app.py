@@ -1,0 +1,289 @@
+"""The composition root, and ``Nanobot``, the facade for scripts.
+
+Everything is built here and nowhere else; what is built here is closed here.  Building does no work: files, locks and tasks begin
+with ``async with``.
+"""
+
+import asyncio
+import inspect
+import os
+import socket
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel, SecretStr
+
+from nanobot.agent.compaction import Consolidator
+from nanobot.agent.context import ContextBuilder
+from nanobot.agent.gates import Gate
+from nanobot.agent.loop import AgentLoop
+from nanobot.agent.media import take_in
+from nanobot.agent.models import Model
+from nanobot.agent.run_stage import RunStage
+from nanobot.agent.stages import Stages
+from nanobot.agent.tools.base import Tool
+from nanobot.agent.tools.builtin import builtin_tools
+from nanobot.agent.tools.function import function_tool
+from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.turn import TurnResult
+from nanobot.bus.events import Acceptance, InboundMessage, Media, SessionKey
+from nanobot.bus.queue import MessageBus
+from nanobot.bus.runtime_bus import RuntimeEventBus
+from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished
+from nanobot.config.environment import environment
+from nanobot.config.settings import Settings, find, load
+from nanobot.providers.base import LLMProvider
+from nanobot.providers.factory import build, split_ref
+from nanobot.providers.models import context_window
+from nanobot.redaction import Redactor
+from nanobot.session.entries import Delivery
+from nanobot.session.jsonl import JsonlStore
+from nanobot.session.manager import SessionManager
+
+_SWEEP_S = 15.0  # how often idle sessions are looked for
+_GRACE_S = 0.0  # scripts that leave the block do not wait for Turns they did not wait for before
+
+
+class Nanobot:
+    """An agent for scripts: ``async with Nanobot.from_config(path) as bot: result = await bot.process_direct("hi")``.
+
+    Calls may run at once: those of one session one after the other, others side by side.  Nothing is printed.  Errors of a Turn are
+    in its result; exceptions are for a bad config and for misuse.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        config_path: Path | None = None,
+        provider: LLMProvider | None = None,
+        tools: Iterable[Tool[Any] | Callable[..., object]] = (),
+        gates: Sequence[Gate] = (),
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        environ = environment() if environ is None else environ
+        agent = settings.agent
+        self.settings = settings
+        self.events = RuntimeEventBus()
+        self.bus = MessageBus()
+        self.models = _Models(settings, provider, environ)
+        self._store = JsonlStore(settings.data_dir, settings=settings.session, owner=_owner())
+        self.sessions = SessionManager(self._store, owner=_owner())
+        self._media = settings.data_dir / "media"
+        denied = [settings.data_dir, *([config_path] if config_path else [])]
+        own = [_as_tool(tool) for tool in tools]
+        builtin = builtin_tools(
+            settings.tools,
+            environ=environ,
+            denied=denied,
+            extra_roots=[self._media],
+            default_max_chars=agent.max_tool_result_chars,
+        )
+        registry = ToolRegistry(
+            [*(tool for tool in builtin if tool.name not in {mine.name for mine in own}), *own],
+            redact=Redactor(_secrets(settings)),
+            default_max_chars=agent.max_tool_result_chars,
+            limits=settings.tools.limits,
+        )
+        run_stage = RunStage(
+            settings=agent,
+            tools=registry,
+            builder=ContextBuilder(
+                settings.workspace, agent.system_prompt, ZoneInfo(agent.timezone) if agent.timezone else None
+            ),
+            scratch=settings.data_dir / "scratch",
+            slots=asyncio.Semaphore(agent.concurrency),
+            now=lambda: datetime.now(UTC),
+            gates=gates,
+        )
+        self._consolidator = Consolidator(models=self.models, agent=agent, events=self.events, sessions=self.sessions)
+        stages = Stages(models=self.models, run_stage=run_stage, compactor=self._consolidator, bus=self.bus)
+        self.loop = AgentLoop(sessions=self.sessions, stages=stages, bus=self.bus, events=self.events)
+        self._sweeper: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_config(cls, path: Path | str | None = None, **options: Any) -> Self:  # Any: as ``__init__`` takes them
+        """Build one from a config file, or from what is found without one (see docs/configuration.md).
+
+        Raises:
+            ConfigError: names file, key and fix.
+        """
+        environ = environment()
+        found = find(Path(path) if path is not None else None, environ)
+        return cls(load(found, environ), config_path=found, **options)
+
+    @classmethod
+    def from_settings(cls, settings: Settings, **options: Any) -> Self:  # Any: as ``__init__`` takes them
+        """Build one from settings that were loaded already."""
+        return cls(settings, **options)
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.settings.workspace.mkdir, parents=True, exist_ok=True)
+        self._sweeper = asyncio.create_task(self._sweep(), name="sweep idle sessions")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self, *, grace_s: float = _GRACE_S) -> None:
+        """Stop what runs (after ``grace_s``), leaving it to be resumed, and close everything."""
+        self.bus.close()
+        await self.loop.shutdown(grace_s=grace_s)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.wait({self._sweeper})
+        await self._consolidator.close()
+        await self.sessions.close()
+        await self._store.close()
+        await self.models.close()
+
+    # -- for scripts -----------------------------------------------------------------------------------------------------------
+
+    async def process_direct(
+        self,
+        text: str,
+        *,
+        session_key: SessionKey = "script:default",
+        message_id: str | None = None,
+        media: Sequence[Path | str | Media] = (),
+    ) -> TurnResult:
+        """Run one message as a Turn of the session and return its result.
+
+        Args:
+            text: what the agent is told; commands such as ``/new`` work too.
+            session_key: the conversation it belongs to.
+            message_id: makes the call repeatable: a second one with the same id returns the recorded result.
+            media: files to go with it; images are shown to the model, others named by their path.
+
+        Cancelling the call stops its Turn and leaves the session in order.
+
+        Raises:
+            MisuseError: a tool called its own session; a file that cannot be read.
+            SessionBusy: another process holds the session.
+        """
+        files = [item if isinstance(item, Media) else await take_in(Path(item), self._media) for item in media]
+        return await self.loop.process_direct(text, session_key=session_key, message_id=message_id, media=files)
+
+    async def stream(
+        self, text: str, *, session_key: SessionKey = "script:default", message_id: str | None = None
+    ) -> AsyncGenerator[RuntimeEvent]:
+        """Run one message and yield its session's events while it runs; the last is its ``TurnFinished``.
+
+        Leaving the loop early cancels the Turn as ``process_direct`` says.
+        """
+        with self.events.subscribe(wants=lambda event: getattr(event, "session_key", None) == session_key) as events:
+            call = asyncio.create_task(
+                self.process_direct(text, session_key=session_key, message_id=message_id), name=f"stream {session_key}"
+            )
+            call.add_done_callback(lambda _: events.close())
+            last: RuntimeEvent | None = None
+            try:
+                async for event in events:
+                    last = event
+                    yield event
+                result = await call
+                if not isinstance(last, TurnFinished):  # answered from the record, or never begun
+                    yield TurnFinished(
+                        session_key=session_key,
+                        stop_reason=result.stop_reason,
+                        content=result.content,
+                        error=result.error,
+                        usage=result.usage,
+                        tools_used=result.tools_used,
+                        iterations=result.iterations,
+                    )
+            finally:
+                call.cancel()
+                await asyncio.wait({call})
+
+    async def stop(self, session_key: SessionKey) -> bool:
+        """Stop the session's running Turn; False if there is none."""
+        return self.loop.stop(session_key, "user_stop") is not None
+
+    # -- for channels ----------------------------------------------------------------------------------------------------------
+
+    async def accept(self, message: InboundMessage) -> Acceptance:
+        """Take a message in: durable on return, unless it says otherwise."""
+        return await self.loop.accept(message)
+
+    async def record(self, out: str, session_key: SessionKey, part: int, state: str, ref: str | None) -> None:
+        """Write down what became of a part of an owed answer."""
+        async with self.sessions.open(session_key) as session:
+            await session.restore()
+            await session.append(Delivery(id=session.log.new_id(), out=out, part=part, state=state, ref=ref))
+
+    async def run(self) -> None:
+        """Work on what the bus brings, until cancelled or closed."""
+        await self.loop.run()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            self.sessions.sweep()
+
+
+class _Models:
+    """The configured models, each built when it is first asked for."""
+
+    def __init__(self, settings: Settings, provider: LLMProvider | None, environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._own = provider
+        self._environ = environ
+        self._built: dict[str, Model] = {}
+
+    @property
+    def refs(self) -> Sequence[str]:
+        """The configured references, the default first."""
+        return self._settings.models
+
+    def resolve(self, ref: str | None) -> Model:
+        """Return the model of a reference; None is the default, with its fallbacks."""
+        name = ref or self._settings.models[0]
+        model = self._built.get(ref or "")
+        if model is None:
+            model = self._built[ref or ""] = self._build(ref, name)
+        return model
+
+    def _build(self, ref: str | None, name: str) -> Model:
+        providers = self._settings.providers
+        if self._own is not None:
+            return Model(provider=self._own, model=name.partition("/")[2], ref=name, window=self._window(name))
+        provider, model = build(providers, ref or self._settings.models, environ=self._environ)
+        return Model(provider=provider, model=model, ref=name, window=self._window(name))
+
+    def _window(self, name: str) -> int:
+        provider, model = split_ref(name, self._settings.providers)
+        own = getattr(self._settings.providers[provider], "context_window", None)
+        return self._settings.agent.context_window or cast("int | None", own) or context_window(model)
+
+    async def close(self) -> None:
+        """Close the providers that were built."""
+        for model in self._built.values():
+            await model.provider.close()
+
+
+def _as_tool(given: Tool[Any] | Callable[..., object]) -> Tool[Any]:
+    return function_tool(given) if inspect.isroutine(given) else cast("Tool[Any]", given)
+
+
+def _secrets(value: object) -> list[str]:
+    """Return the values that must never show, wherever in the settings they stand."""
+    match value:
+        case SecretStr():
+            return [value.get_secret_value()]
+        case BaseModel():
+            return [secret for name in type(value).model_fields for secret in _secrets(getattr(value, name))]
+        case dict():
+            return [secret for item in cast("dict[str, object]", value).values() for secret in _secrets(item)]
+        case _:
+            return []
+
+
+def _owner() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"
