@@ -1,0 +1,79 @@
+"""What a channel is: a transport between a platform and the bus.
+
+A channel parses its platform's objects into ours, and gives out one part of one answer at a time.  Order, retries and records live
+once, in ``manager``; who may come in, in ``access``.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from nanobot.bus.events import Acceptance, InboundMessage, Route, SessionKey
+
+Accept: TypeAlias = Callable[[InboundMessage], Awaitable[Acceptance]]
+"""Takes a message in.  When it returns, the message is durable, and only then may the platform be told so."""
+
+
+class Record(Protocol):
+    """Writes down what became of one part of an owed answer."""
+
+    async def __call__(self, out: str, session_key: SessionKey, part: int, state: str, ref: str | None) -> None:
+        """Append the delivery's new state to the session's log."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a platform can do.
+
+    ``max_text_units`` is the longest text of one message, counted in ``units``; None where there is no limit.
+    """
+
+    edit: bool = False
+    buttons: bool = False
+    media: bool = False
+    max_text_units: int | None = None
+    units: Literal["code points", "utf-16"] = "code points"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboundPart:
+    """One part of an answer, to be sent as one message.
+
+    ``may_be_repeat`` is true when an earlier try may have arrived: the channel says so in what it sends.
+    """
+
+    out: str
+    session_key: SessionKey
+    route: Route
+    index: int
+    count: int
+    text: str
+    may_be_repeat: bool = False
+
+
+class Channel(Protocol):
+    """The contract; ``tests/contract/test_channel_contract.py`` holds every channel to it."""
+
+    @property
+    def name(self) -> str:
+        """The configured name: the first part of routes and session keys."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the platform can do."""
+        ...
+
+    async def listen(self, accept: Accept) -> None:
+        """Hand incoming messages to ``accept`` until cancelled, or until there can be no more."""
+        ...
+
+    async def send(self, part: OutboundPart) -> str | None:
+        """Send one part and return the platform's id for it, if it has one.
+
+        Raises:
+            SendFailed: it may work later.
+            SendRejected: it never will.
+        """
+        ...

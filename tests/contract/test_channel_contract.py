@@ -1,0 +1,159 @@
+"""What every channel must do, whatever platform it stands for.
+
+A new channel adds a harness: how a person on its platform says something, and what that person sees.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Protocol
+
+import pytest
+
+from nanobot.bus.events import Acceptance, Accepted, InboundMessage, Route, session_key
+from nanobot.bus.runtime_bus import RuntimeEventBus
+from nanobot.channels.base import Channel, OutboundPart
+from nanobot.channels.cli import TerminalChannel
+from nanobot.channels.terminal.view import Segment
+
+
+class Harness(Protocol):
+    """One channel, and a person at the other end."""
+
+    channel: Channel
+
+    def say(self, *lines: str) -> None:
+        """Let the person say this and leave, once the channel listens."""
+        ...
+
+    def seen(self) -> str:
+        """Return all that the person sees."""
+        ...
+
+
+class TerminalHarness:
+    """The terminal channel with a scripted terminal."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._seen: list[Segment] = []
+
+        async def stop(key: str) -> bool:
+            return False
+
+        channel = TerminalChannel(session_key="cli:direct", events=RuntimeEventBus(), stop=stop)
+        channel.attach(self)
+        self.channel: Channel = channel
+
+    def say(self, *lines: str) -> None:
+        self._lines += lines
+
+    def seen(self) -> str:
+        return "\n".join(segment.text for segment in self._seen)
+
+    async def read(self) -> str | None:
+        await asyncio.sleep(0)
+        return self._lines.pop(0) if self._lines else None
+
+    async def show(self, segments: Iterable[Segment]) -> None:
+        self._seen += segments
+
+    def refresh(self) -> None:
+        return
+
+
+@pytest.fixture(params=[TerminalHarness])
+def harness(request: pytest.FixtureRequest) -> Harness:
+    return request.param()
+
+
+async def heard(harness: Harness) -> list[InboundMessage]:
+    messages: list[InboundMessage] = []
+
+    async def accept(message: InboundMessage) -> Acceptance:
+        messages.append(message)
+        return Accepted()
+
+    async with asyncio.timeout(5):
+        await harness.channel.listen(accept)
+    return messages
+
+
+def part(harness: Harness, text: str, *, index: int = 0, count: int = 1, may_be_repeat: bool = False) -> OutboundPart:
+    route = Route(harness.channel.name, "direct")
+    return OutboundPart(
+        out="o1",
+        session_key=session_key(route),
+        route=route,
+        index=index,
+        count=count,
+        text=text,
+        may_be_repeat=may_be_repeat,
+    )
+
+
+async def test_what_a_person_says_is_handed_in_whole_and_in_order(harness: Harness) -> None:
+    """Text is passed on as it was typed, each message once."""
+    harness.say("one", "two\nlines 😀", "  indented")
+    messages = await heard(harness)
+
+    assert [message.text for message in messages] == ["one", "two\nlines 😀", "  indented"]
+
+
+async def test_a_message_says_where_its_answer_goes(harness: Harness) -> None:
+    """Route and session belong to the channel, ids are unique, and times have a zone."""
+    harness.say("a", "a")
+    first, second = await heard(harness)
+
+    assert first.route is not None
+    assert first.route.channel == harness.channel.name
+    assert first.session_key == session_key(first.route)
+    assert first.id != second.id
+    assert first.id.startswith(f"{first.route.channel}:{first.route.chat}:")
+    assert first.at.tzinfo is not None
+
+
+async def test_nothing_is_handed_in_for_nothing(harness: Harness) -> None:
+    """An empty message is not a message."""
+    harness.say("", "  \n ")
+
+    assert await heard(harness) == []
+
+
+async def test_an_answer_is_seen(harness: Harness) -> None:
+    """What is sent reaches the person, in all its parts."""
+    await harness.channel.send(part(harness, "first\n\n", index=0, count=2))
+    await harness.channel.send(part(harness, "second", index=1, count=2))
+
+    assert harness.seen().index("first") < harness.seen().index("second")
+
+
+async def test_two_equal_answers_are_two_answers(harness: Harness) -> None:
+    """Nothing is taken for a repeat because of its text."""
+    await harness.channel.send(part(harness, "yes"))
+    await harness.channel.send(part(harness, "yes"))
+
+    assert harness.seen().count("yes") == 2
+
+
+async def test_a_possible_repeat_says_so(harness: Harness) -> None:
+    """A person who may see an answer twice is told."""
+    await harness.channel.send(part(harness, "answer", may_be_repeat=True))
+
+    assert "may be a repeat" in harness.seen()
+
+
+async def test_listening_ends_when_it_is_cancelled(harness: Harness) -> None:
+    """Shutdown is not held up."""
+    harness.say(*(str(number) for number in range(10_000)))
+
+    async def accept(message: InboundMessage) -> Acceptance:
+        await asyncio.Event().wait()
+        return Accepted()
+
+    listening = asyncio.create_task(harness.channel.listen(accept))
+    await asyncio.sleep(0.01)
+    listening.cancel()
+    async with asyncio.timeout(1):
+        await asyncio.wait({listening})
+
+    assert listening.cancelled()
