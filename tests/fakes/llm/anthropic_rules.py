@@ -13,10 +13,10 @@ from tests.fakes.llm.meter import tokens_of
 from tests.fakes.llm.shapes import Object, Policy, Refused, arr, names, obj, objs, whole
 
 _COUNT_FIELDS = names(
-    "messages model cache_control context_management mcp_servers output_config speed system thinking tool_choice tools"
+    "messages model cache_control output_config speed system thinking tool_choice tools user_profile_id workspace_id"
 )
 _FIELDS = _COUNT_FIELDS | names(
-    "max_tokens container inference_geo metadata service_tier stop_sequences stream temperature top_k top_p"
+    "max_tokens container diagnostics inference_geo metadata service_tier stop_sequences stream temperature top_k top_p"
 )
 _TOOL_KEYS = names(
     "name description input_schema type cache_control strict defer_loading allowed_callers eager_input_streaming "

@@ -12,7 +12,7 @@ from tests.fakes.llm.recorded import Recorded
 from tests.fakes.llm.script import Call, Reply
 
 _ASKED = re.compile(r"^\s*(run|read):\s*(\S.*?)\s*$", re.MULTILINE | re.IGNORECASE)
-_TIME = re.compile(r"\btime\b", re.IGNORECASE)
+_TIME = re.compile(r"^\s*time\W*$|\bwhat time\b|\bwhat(?:'s| is) the time\b", re.MULTILINE | re.IGNORECASE)
 _TOOLS = {"run": ("exec", "shell", "bash", "run_command", "run"), "read": ("read_file", "read", "cat")}
 _TIME_TOOLS = ("time", "now", "get_time", "current_time")
 

@@ -141,7 +141,8 @@ class LLMServer:
             self._in_flight -= 1
 
     def _recorded(self, request: Request) -> Recorded:
-        is_anthropic = request.path.startswith("/v1/messages") or "anthropic-version" in request.headers
+        is_anthropic = "anthropic-version" in request.headers and not request.path.endswith("/chat/completions")
+        is_anthropic = is_anthropic or request.path.startswith("/v1/messages")
         wire: Wire = "anthropic" if is_anthropic else "openai"
         recorded = Recorded(
             wire, request.method, request.path, dict(request.headers), request.body, in_flight=self._in_flight
