@@ -133,11 +133,10 @@ def _undo(context: CommandContext, rest: str) -> Outcome:
         return Outcome(text="There is nothing to undo.")
     rows = context.session.log.turn_rows(turn)
     said = next((row.message.text for row in rows if isinstance(row.message, UserMessage)), "")
+    said = said.rpartition("\n\n[")[0]  # without the runtime block
     done = sorted({row.message.name for row in rows if isinstance(row.message, ToolMessage)} & CHANGES_THE_WORLD)
     rest_of_it = f" Not undone: what {', '.join(done)} did." if done else ""
-    return Outcome(
-        text=f"Took back: {_short(said.rpartition('\n\n[')[0])}{rest_of_it}", effect={"type": "undo", "target": turn}
-    )
+    return Outcome(text=f"Took back: {_short(said)}{rest_of_it}", effect={"type": "undo", "target": turn})
 
 
 async def _compact(context: CommandContext, rest: str) -> Outcome:

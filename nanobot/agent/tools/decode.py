@@ -78,6 +78,8 @@ def printable(data: bytes) -> str:
     """Return a command's output as text: decoded, without escapes, control characters and what a carriage return overwrote."""
     if not data:
         return ""
+    if b"\0" in data and _is_nul_separated(data):  # find -print0, /proc/*/environ
+        data = data.replace(b"\0", b"\n")
     form = sniff(data[:8192], complete=len(data) <= 8192)
     if isinstance(form, Binary):
         return f"[binary output, {len(data):,} bytes, looks like {form.kind}; not shown]"
@@ -86,6 +88,12 @@ def printable(data: bytes) -> str:
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return _CONTROL.sub("", text)
+
+
+def _is_nul_separated(data: bytes) -> bool:
+    sample = data[:8192]
+    odd = sum(byte < 9 or 13 < byte < 32 for byte in sample)
+    return odd == sample.count(0) <= len(sample) / 8 and b"\0\0" not in sample and not sample.startswith(b"\xff\xfe")
 
 
 def _utf16(sample: bytes) -> Text | None:

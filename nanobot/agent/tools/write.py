@@ -6,6 +6,7 @@ Both are verifiable: ``plan`` names the content's hash before and after and keep
 
 import asyncio
 import codecs
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -13,7 +14,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from nanobot.agent.tools.arguments import ToolArguments
-from nanobot.agent.tools.base import BaseTool, Planned, Probed, ToolContext
+from nanobot.agent.tools.base import ArgumentsT, BaseTool, Planned, Probed, ToolContext
 from nanobot.agent.tools.decode import Binary, Text, sniff
 from nanobot.agent.tools.editing import Edited, Replacement, replace_all_of
 from nanobot.agent.tools.paths import PathRules
@@ -23,6 +24,7 @@ from nanobot.session.entries import Effect
 
 _MAX_EDIT_BYTES = 10 << 20
 _MAX_OLD_BYTES = 1 << 30
+_END_S = 10.0  # a disk that takes longer is not waited for
 
 
 class WriteFileArguments(ToolArguments):
@@ -51,7 +53,7 @@ class WriteFile(BaseTool[WriteFileArguments]):
 
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> str:
         """Write it."""
-        return await asyncio.to_thread(self._write, arguments, context.workspace)
+        return await _to_its_end(self._write, arguments, context.workspace)
 
     async def probe(self, arguments: WriteFileArguments, context: ToolContext, planned: Planned) -> Probed:
         """Compare hashes."""
@@ -68,7 +70,8 @@ class WriteFile(BaseTool[WriteFileArguments]):
         is_new = not path.exists()
         write_atomic(path, arguments.path, content)
         lines = arguments.content.count("\n") + (not arguments.content.endswith("\n") and arguments.content != "")
-        return f"{'Created' if is_new else 'Replaced'} {arguments.path} ({lines:,} line{'s' if lines != 1 else ''}, {len(content):,} bytes)."
+        size = f"{lines:,} line{'s' if lines != 1 else ''}, {len(content):,} bytes"
+        return f"{'Created' if is_new else 'Replaced'} {arguments.path} ({size})."
 
 
 class Edit(ToolArguments):
@@ -133,7 +136,7 @@ class EditFile(BaseTool[EditFileArguments]):
 
     async def run(self, arguments: EditFileArguments, context: ToolContext) -> str:
         """Change it."""
-        return await asyncio.to_thread(self._edit, arguments, context.workspace)
+        return await _to_its_end(self._edit, arguments, context.workspace)
 
     async def probe(self, arguments: EditFileArguments, context: ToolContext, planned: Planned) -> Probed:
         """Compare hashes."""
@@ -162,6 +165,15 @@ class EditFile(BaseTool[EditFileArguments]):
             raise ToolError(f"{arguments.path!r} is not text ({form.kind}).")
         edited = replace_all_of(_decoded(before.content, form, arguments.path), arguments.replacements())
         return _Change(path, before, _encoded(edited.text, form), edited)
+
+
+async def _to_its_end(write: Callable[[ArgumentsT, Path], str], arguments: ArgumentsT, workspace: Path) -> str:
+    """Write in a thread; when cancelled, wait for it, so that nothing changes any more once the cancellation is out."""
+    writing = asyncio.create_task(asyncio.to_thread(write, arguments, workspace), name="write a file")
+    try:
+        return await asyncio.shield(writing)
+    finally:
+        await asyncio.wait([writing], timeout=_END_S)
 
 
 def _decoded(content: bytes, form: Text, name: str) -> str:
