@@ -65,3 +65,8 @@ def test_h05_any_bytes_become_clean_text(data: bytes) -> None:
     assert text.encode("utf-8").decode("utf-8") == text
     assert "\0" not in text
     assert "\x1b" not in text
+
+
+def test_text_separated_by_nuls_is_text() -> None:
+    """What ``find -print0`` prints is shown line by line."""
+    assert printable(b"./one name\0./two\0") == "./one name\n./two\n"

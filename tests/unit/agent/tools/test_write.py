@@ -1,5 +1,7 @@
 """write_file and edit_file."""
 
+import asyncio
+import contextlib
 import os
 import stat
 from typing import Any
@@ -154,3 +156,20 @@ async def test_the_plan_of_a_new_file_says_that_there_was_none(bench: Bench) -> 
     assert planned.before is not None
     assert planned.before["sha256"] is None
     assert (await registry.probe(prepared, context, planned)).outcome == "not_done"
+
+
+async def test_after_a_cancellation_nothing_changes_any_more(bench: Bench) -> None:
+    """A stop that comes while a file is written waits for it: the file is old or new, and stays so."""
+    content = "x" * 5_000_000
+    task = asyncio.create_task(bench.call(WRITE, path="a.txt", content=content))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+    names = os.listdir(bench.workspace)
+
+    assert names in ([], ["a.txt"])
+    await asyncio.sleep(0.03)
+    assert os.listdir(bench.workspace) == names

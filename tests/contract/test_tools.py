@@ -1,0 +1,150 @@
+"""What every built-in tool promises."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.builtin import builtin_tools
+from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.tools.settings import ToolSettings
+from nanobot.errors import ToolError
+from nanobot.messages import ToolCall
+
+TOOLS = builtin_tools(ToolSettings(), environ={})
+CALLS: dict[str, dict[str, Any]] = {
+    "read_file": {"path": "a.txt"},
+    "list_dir": {},
+    "write_file": {"path": "new.txt", "content": "x"},
+    "edit_file": {"path": "a.txt", "old_text": "one", "new_text": "two"},
+    "glob": {"pattern": "*"},
+    "grep": {"pattern": "one"},
+    "read_result": {"id": "e1"},
+    "exec": {"command": "echo one"},
+}
+every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> ToolContext:
+    """A call's context in a workspace with one file and one kept result."""
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    (workspace / "a.txt").write_text("one\n")
+
+    async def full_result(entry: str) -> str:
+        await asyncio.sleep(0)
+        return {"e1": "one\ntwo"}[entry]
+
+    return ToolContext(
+        session_key="cli:direct",
+        turn="t1",
+        call_id="e1.0",
+        role="owner",
+        workspace=workspace,
+        scratch=tmp_path / "scratch" / "e1_0",
+        full_result=full_result,
+    )
+
+
+@every_tool
+async def test_it_runs_through_the_registry(tool: Tool[Any], context: ToolContext) -> None:
+    """A plain call is planned, run and answered with text."""
+    registry = ToolRegistry([tool])
+    prepared = registry.prepare_call(ToolCall("e1.0", tool.name, CALLS[tool.name]))
+
+    await registry.plan(prepared, context)
+    observation = await registry.execute(prepared, context)
+
+    assert not observation.is_error, observation.text
+    assert observation.text
+    assert tool.summary(prepared.arguments).startswith(tool.name)
+    assert "\n" not in tool.summary(prepared.arguments)
+
+
+@every_tool
+def test_its_schema_is_plain(tool: Tool[Any]) -> None:
+    """An object with named properties, no titles, no references, no unions: what every provider takes."""
+    (spec,) = ToolRegistry([tool]).specs()
+    text = json.dumps(spec.parameters)
+
+    assert spec.parameters["type"] == "object"
+    assert spec.parameters["additionalProperties"] is False
+    for word in ('"title"', "$ref", "$defs", "anyOf"):
+        assert word not in text
+    assert len(spec.description) <= 500
+    assert re.fullmatch(r"[a-z_]+", spec.name)
+
+
+@every_tool
+@pytest.mark.parametrize("end", [1, 5, 12])
+def test_e04_cut_off_arguments_never_run(tool: Tool[Any], end: int) -> None:
+    """A call that was cut off anywhere is refused before anything runs."""
+    text = json.dumps({**CALLS[tool.name], "extra": "value of some length"})
+
+    with pytest.raises(ToolError, match="nothing was run"):
+        ToolRegistry([tool]).prepare_call(ToolCall("e1.0", tool.name, text[:-end]))
+
+
+@every_tool
+async def test_unknown_arguments_are_refused(tool: Tool[Any]) -> None:
+    """A misunderstood option is an error, not ignored."""
+    with pytest.raises(ToolError, match="no such argument"):
+        ToolRegistry([tool]).prepare_call(ToolCall("e1.0", tool.name, {**CALLS[tool.name], "recursive": True}))
+
+
+@every_tool
+async def test_cancelling_it_at_once_leaves_nothing_behind(tool: Tool[Any], context: ToolContext) -> None:
+    """Cancellation comes out, and the same call still works afterwards."""
+    registry = ToolRegistry([tool])
+    prepared = registry.prepare_call(ToolCall("e1.0", tool.name, CALLS[tool.name]))
+    task = asyncio.create_task(registry.execute(prepared, context))
+    await asyncio.sleep(0)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    if tool.effect == "pure":
+        assert not (await registry.execute(prepared, context)).is_error
+
+
+def test_effects_are_what_the_design_says() -> None:
+    """Looking is pure and concurrent, file changes can be verified, a command is opaque."""
+    effects = {tool.name: tool.effect for tool in TOOLS}
+
+    assert {name for name, effect in effects.items() if effect == "pure"} == {
+        "read_file", "list_dir", "glob", "grep", "read_result",
+    }  # fmt: skip
+    assert effects["write_file"] == effects["edit_file"] == "verifiable"
+    assert effects["exec"] == "opaque"
+    assert {tool.name for tool in TOOLS if tool.concurrent} == {n for n, effect in effects.items() if effect == "pure"}
+    assert {tool.name for tool in TOOLS if tool.chatty} == {n for n, e in effects.items() if e == "pure"} | {"exec"}
+    assert [tool.name for tool in TOOLS if not tool.keeps_result] == ["read_result"]
+
+
+def test_the_tools_are_the_same_bytes_at_every_start() -> None:
+    """Whatever the hash seed, the prompt begins the same."""
+    script = (
+        "import json\n"
+        "from nanobot.agent.tools.builtin import builtin_tools\n"
+        "from nanobot.agent.tools.registry import ToolRegistry\n"
+        "from nanobot.agent.tools.settings import ToolSettings\n"
+        "specs = ToolRegistry(builtin_tools(ToolSettings(), environ={})).specs()\n"
+        "print(json.dumps([(s.name, s.description, s.parameters) for s in specs]))\n"
+    )
+
+    one, two = (
+        subprocess.run(
+            [sys.executable, "-c", script], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    )
+
+    assert one == two
+    assert len(one) < 8_000
