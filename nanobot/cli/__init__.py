@@ -1,0 +1,1 @@
+"""The command line: arguments, pipes and signals.  No logic of its own."""

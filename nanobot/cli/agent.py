@@ -1,0 +1,42 @@
+"""``nanobot agent``: one question, or a chat."""
+
+import asyncio
+from pathlib import Path
+
+from nanobot.cli.streams import is_person, piped_input
+from nanobot.errors import MisuseError
+
+
+def run_agent(*, message: str | None, session_key: str, config: Path | None, as_json: bool) -> int:
+    """Ask or chat; return the exit code."""
+    from nanobot.config.environment import environment
+    from nanobot.config.settings import find, load
+
+    if not session_key.strip():
+        raise MisuseError("--session must name a conversation, such as cli:direct")
+    path = find(config, environment())
+    settings = load(path)
+    if message is None and is_person():
+        if as_json:
+            raise MisuseError("--json needs a message: -m TEXT, or piped input")
+        from nanobot.cli.chat import chat
+
+        return asyncio.run(chat(settings, session_key, config_path=path))
+    text = compose(message, piped_input())
+    from nanobot.app import Nanobot
+    from nanobot.cli.ask import ask
+
+    bot = Nanobot.from_settings(settings, config_path=path)
+    return asyncio.run(ask(bot, text, session_key=session_key, as_json=as_json))
+
+
+def compose(message: str | None, piped: str) -> str:
+    """Return the text to ask: the message, then what was piped in.
+
+    Raises:
+        MisuseError: there is neither.
+    """
+    parts = [part for part in (message or "", piped.rstrip("\n")) if part.strip()]
+    if not parts:
+        raise MisuseError("nothing to ask: give -m TEXT or pipe text in; without both, a terminal is needed to chat")
+    return "\n\n".join(parts)

@@ -1,0 +1,109 @@
+"""The commands and their arguments.  Each imports what it needs when it runs, so that ``--help`` is quick."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from nanobot.cli.streams import write_err, write_out
+from nanobot.errors import ConfigError, MisuseError, NanobotError
+
+FAILED = 1
+MISUSED = 2
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="nanobot",
+    help="A self-hosted personal agent that lives in chat.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+)
+sessions = typer.Typer(help="Look at conversations.", rich_markup_mode=None, no_args_is_help=True)
+app.add_typer(sessions, name="sessions")
+
+Config: TypeAlias = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Configuration file instead of ~/.nanobot/config.yaml.")
+]
+
+
+class ExportFormat(StrEnum):
+    """What ``sessions export`` writes."""
+
+    turns = "turns"
+    jsonl = "jsonl"
+    markdown = "markdown"
+
+
+@app.command()
+def agent(
+    message: Annotated[
+        str | None, typer.Option("-m", "--message", metavar="TEXT", help="Ask this and leave; piped input is added.")
+    ] = None,
+    session: Annotated[
+        str, typer.Option("--session", metavar="KEY", help="The conversation to go on with.")
+    ] = "cli:direct",
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with the whole result.")] = False,
+) -> None:
+    """Ask one thing (-m, or piped input), or chat."""
+    from nanobot.cli.agent import run_agent
+
+    _exit_with(lambda: run_agent(message=message, session_key=session, config=config, as_json=as_json))
+
+
+@sessions.command("list")
+def sessions_list(config: Config = None) -> None:
+    """List conversations, the newest first."""
+    from nanobot.cli.sessions import list_sessions
+
+    _exit_with(lambda: list_sessions(config))
+
+
+@sessions.command("show")
+def sessions_show(key: str, config: Config = None) -> None:
+    """Print a conversation for reading."""
+    from nanobot.cli.sessions import export_session
+
+    _exit_with(lambda: export_session(config, key, "markdown"))
+
+
+@sessions.command("export")
+def sessions_export(
+    key: str,
+    config: Config = None,
+    form: Annotated[
+        ExportFormat,
+        typer.Option("--format", help="turns: a JSON line a Turn; jsonl: a JSON line an entry; markdown: for reading."),
+    ] = ExportFormat.turns,
+) -> None:
+    """Print a conversation for other programs."""
+    from nanobot.cli.sessions import export_session
+
+    _exit_with(lambda: export_session(config, key, form.value))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from importlib.metadata import version as installed
+
+    write_out(f"nanobot {installed('nanobot')}\n")
+
+
+def _exit_with(work: Callable[[], int]) -> None:
+    """Leave with the work's exit code, or with the one its error stands for."""
+    try:
+        code = work()
+    except (ConfigError, MisuseError) as error:
+        write_err(f"nanobot: {error}\n")
+        code = MISUSED
+    except NanobotError as error:
+        write_err(f"nanobot: {error}\n")
+        code = FAILED
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    raise typer.Exit(code)

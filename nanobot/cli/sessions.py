@@ -1,0 +1,87 @@
+"""``nanobot sessions``: look at logs.  Needs no claim, so it works beside a running gateway."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from nanobot.bus.events import InboundMessage
+from nanobot.channels.terminal.text import one_line, printable
+from nanobot.cli.streams import write_out
+from nanobot.cli.transcript import as_markdown, turns
+from nanobot.config.explain import closest
+from nanobot.config.settings import Settings, load
+from nanobot.errors import MisuseError
+from nanobot.session.codec import to_line
+from nanobot.session.entries import Entry, Started
+from nanobot.session.jsonl import JsonlStore
+from nanobot.session.store import SessionStore
+
+NEWEST = 50  # entries looked at for a session's line in the list
+
+
+def list_sessions(config: Path | None) -> int:
+    """Print one line a session: key, last activity, what was said."""
+    write_out(asyncio.run(_listing(load(config))))
+    return 0
+
+
+def export_session(config: Path | None, key: str, form: str) -> int:
+    """Print one session as ``turns``, ``jsonl`` or ``markdown``."""
+    entries = asyncio.run(_entries(load(config), key))
+    text = render(entries, form)
+    write_out(printable(text) if sys.stdout.isatty() else text)
+    return 0
+
+
+def render(entries: Sequence[Entry], form: str) -> str:
+    """Return a log, oldest first, in one of the three forms."""
+    if form == "jsonl":
+        return b"".join(to_line(entry) for entry in entries).decode("utf-8", "replace")
+    records = turns(entries)
+    if form == "turns":
+        return "".join(json.dumps(record.as_json(), ensure_ascii=False) + "\n" for record in records)
+    return as_markdown(records)
+
+
+async def _listing(settings: Settings) -> str:
+    store = _store(settings)
+    try:
+        rows = [(_last_activity(await store.read(key, before=None, limit=NEWEST)), key) for key in await store.keys()]
+    finally:
+        await store.close()
+    rows.sort(reverse=True)
+    return "".join(f"{key}\t{at}\t{one_line(said)[:80]}\n" for (at, said), key in rows)
+
+
+def _last_activity(newest_first: Sequence[Entry]) -> tuple[str, str]:
+    for entry in newest_first:
+        if isinstance(entry, InboundMessage):
+            return entry.at.isoformat(timespec="seconds"), entry.text
+        if isinstance(entry, Started):
+            return entry.at, entry.message.text
+    return "", ""
+
+
+async def _entries(settings: Settings, key: str) -> list[Entry]:
+    store = _store(settings)
+    try:
+        entries = list(await store.read(key, before=None, limit=sys.maxsize))
+        if not entries:
+            await _refuse_unknown(store, key)
+    finally:
+        await store.close()
+    return entries[::-1]
+
+
+async def _refuse_unknown(store: SessionStore, key: str) -> None:
+    keys = await store.keys()
+    if key not in keys:
+        guess = closest(key, keys)
+        hint = f"did you mean {guess!r}?" if guess else "'nanobot sessions list' shows what there is"
+        raise MisuseError(f"there is no session {key!r}; {hint}")
+
+
+def _store(settings: Settings) -> JsonlStore:
+    return JsonlStore(settings.data_dir, settings=settings.session, owner="nanobot sessions")
