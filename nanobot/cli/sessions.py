@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nanobot.bus.events import InboundMessage
 from nanobot.channels.terminal.text import one_line, printable
 from nanobot.cli.streams import write_out
 from nanobot.cli.transcript import as_markdown, turns
@@ -14,7 +13,7 @@ from nanobot.config.explain import closest
 from nanobot.config.settings import Settings, load
 from nanobot.errors import MisuseError
 from nanobot.session.codec import to_line
-from nanobot.session.entries import Entry, Started
+from nanobot.session.entries import Entry
 from nanobot.session.jsonl import JsonlStore
 from nanobot.session.store import SessionStore
 
@@ -56,12 +55,8 @@ async def _listing(settings: Settings) -> str:
 
 
 def _last_activity(newest_first: Sequence[Entry]) -> tuple[str, str]:
-    for entry in newest_first:
-        if isinstance(entry, InboundMessage):
-            return entry.at.isoformat(timespec="seconds"), entry.text
-        if isinstance(entry, Started):
-            return entry.at, entry.message.text
-    return "", ""
+    records = turns(reversed(newest_first))
+    return (records[-1].at, records[-1].prompt) if records else ("", "")
 
 
 async def _entries(settings: Settings, key: str) -> list[Entry]:

@@ -79,7 +79,7 @@ class View:
             case ProviderSwitched():
                 return [Segment("notice", f"({self.draft.note})")]
             case TurnFinished():
-                return self._thoughts(before) + self._rest(before) + self._outcome(event)
+                return self._thoughts(before) + self._rest(before) + _cut_short(before, at) + self._outcome(event)
             case _:
                 return []
 
@@ -169,6 +169,13 @@ def last_lines(text: str, count: int) -> str:
 
 def _tool_segment(tool: ToolLine, at: float) -> Segment:
     return Segment("failed tool" if tool.is_error else "tool", one_line(tool_text(tool, at=at)))
+
+
+def _cut_short(draft: Draft, at: float) -> list[Segment]:
+    """Return a line for each call that the end of the Turn found running."""
+    return [
+        Segment("failed tool", one_line(f"{tool_text(tool, at=at)} · not finished")) for tool in draft.running_tools
+    ]
 
 
 def _same(shown: str, answer: str) -> bool:

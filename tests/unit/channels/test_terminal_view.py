@@ -144,6 +144,13 @@ def test_a_stopped_turn_keeps_what_was_seen_and_says_so() -> None:
     assert taken(View(), [START, end(reason="user_stop", error="Stopped.")]) == [("notice", "(stopped)")]
 
 
+def test_a_call_that_the_stop_cut_short_leaves_a_line() -> None:
+    """What was running when the Turn ended does not vanish from the screen."""
+    events = [START, ToolStarted("a", "exec", "exec sleep", turn="t1"), end(reason="user_stop")]
+
+    assert taken(View(), events) == [("failed tool", "exec sleep · 0.0 s · not finished"), ("notice", "(stopped)")]
+
+
 def test_a_failed_turn_shows_its_error_once() -> None:
     """The sentence for the person is there, also when it is delivered as the answer too."""
     view = View()
