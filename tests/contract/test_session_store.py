@@ -1,8 +1,10 @@
 """What every session store promises: one suite, run on files and on the fake in memory."""
 
 import asyncio
+import errno
 import hashlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -10,12 +12,13 @@ from typing import Protocol
 import pytest
 
 from nanobot.bus.events import Accepted, Duplicate, InboundMessage
-from nanobot.errors import SessionBusy, StaleClaim
+from nanobot.errors import DiskRefused, SessionBusy, StaleClaim
 from nanobot.messages import user_text
 from nanobot.session.entries import Cut, Finished, Reset, Started
 from nanobot.session.jsonl import JsonlStore
 from nanobot.session.settings import SessionSettings
 from nanobot.session.store import SessionStore
+from tests.fakes.disk import FaultyDisk
 from tests.fakes.store import MemoryStore, World
 
 Open = Callable[[str], "Store"]
@@ -399,3 +402,126 @@ async def test_after_close_nothing_is_taken(open_store: Open) -> None:
     with pytest.raises(StaleClaim):
         await store.append(claim, Finished(id="e2"), sync=False)
     assert [entry.id for entry in (await open_store("two").claim(KEY, "loop")).entries] == ["e1"]
+
+
+# -- while the disk refuses ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Refusing:
+    """A store on a disk that can be told to refuse, and another process that looks at what was kept."""
+
+    store: Store
+    refuse: Callable[[], None]
+    heal: Callable[[], None]
+    elsewhere: Callable[[], Store]
+
+    async def kept(self) -> list[str]:
+        return [entry.id for entry in reversed(await self.elsewhere().read(KEY, before=None, limit=1000))]
+
+
+@pytest.fixture(params=["files", "memory"])
+async def refusing(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Refusing]:
+    if request.param == "memory":
+        world = World()
+        store = MemoryStore(world=world)
+
+        def say(why: str | None) -> None:
+            world.refuses = why
+
+        yield Refusing(
+            store, lambda: say("The disk is full."), lambda: say(None), lambda: MemoryStore(world=_on_disk(world))
+        )
+    else:
+        disk = FaultyDisk()
+        settings = SessionSettings(retry_s=0.02, close_timeout_s=0.5)
+        store = JsonlStore(tmp_path, settings=settings, owner="one", disk=disk)
+        yield Refusing(
+            store,
+            lambda: disk.refuse(errno.ENOSPC, "write", "open", "mkdir", "fsync"),
+            disk.heal,
+            lambda: JsonlStore(tmp_path, settings=settings, owner="other"),
+        )
+    await store.close()
+
+
+def _on_disk(world: World) -> World:
+    return World(logs={key: replace(log, unsaved=[], holder=None) for key, log in world.logs.items()})
+
+
+async def test_a_refused_append_says_so_and_is_written_later_in_order(refusing: Refusing) -> None:
+    """While the disk refuses, entries stay in memory; when it recovers, they are written as if nothing had been."""
+    store = refusing.store
+    claim = await store.claim(KEY, "loop")
+    await store.append(claim, Finished(id="e1"), sync=True)
+    refusing.refuse()
+    with pytest.raises(DiskRefused):
+        await store.append(claim, Finished(id="e2"), sync=True)
+    store.append(claim, Finished(id="e3"), sync=False)
+    with pytest.raises(DiskRefused):
+        await store.append(claim, Finished(id="e4"), sync=False)
+    why, read = store.refusing(KEY), await store.read(KEY, before=None, limit=9)
+    refusing.heal()
+    await store.append(claim, Finished(id="e5"), sync=True)
+
+    assert why
+    assert [entry.id for entry in read] == ["e4", "e3", "e2", "e1"]
+    assert await refusing.kept() == ["e1", "e2", "e3", "e4", "e5"]
+    assert store.refusing(KEY) is None
+
+
+async def test_a_refused_message_may_come_again(refusing: Refusing) -> None:
+    """A message that was refused is no duplicate when it comes again, and lies in the log once."""
+    store = refusing.store
+    refusing.refuse()
+    for _ in range(3):
+        with pytest.raises(DiskRefused):
+            await store.accept(KEY, inbound(1))
+    refusing.heal()
+    outcomes = [await store.accept(KEY, inbound(1)), await store.accept(KEY, inbound(1))]
+
+    assert outcomes == [Accepted(), Duplicate()]
+    assert await refusing.kept() == [inbound(1).id]
+
+
+async def test_a_refused_message_that_ran_from_memory_is_a_duplicate(refusing: Refusing) -> None:
+    """When a Turn took the message up although the disk refused, its coming again must not make another Turn."""
+    store = refusing.store
+    claim = await store.claim(KEY, "loop")
+    refusing.refuse()
+    with pytest.raises(DiskRefused):
+        await store.accept(KEY, inbound(1))
+    pending = await store.arrivals(claim)
+    store.append(claim, started("e1", 1), sync=False)
+    refusing.heal()
+
+    assert list(pending) == [inbound(1)]
+    assert await store.accept(KEY, inbound(1)) == Duplicate()
+    assert await refusing.kept() == [inbound(1).id, "e1"]
+
+
+async def test_a_release_that_the_disk_refuses_loses_nothing(refusing: Refusing) -> None:
+    """A session with entries in memory is not given up; its claim stands."""
+    store = refusing.store
+    claim = await store.claim(KEY, "loop")
+    refusing.refuse()
+    store.append(claim, Finished(id="e1"), sync=False)
+    with pytest.raises(DiskRefused):
+        await store.release(claim)
+    store.append(claim, Finished(id="e2"), sync=False)
+    refusing.heal()
+    await store.release(claim)
+
+    assert await refusing.kept() == ["e1", "e2"]
+
+
+async def test_a_refused_blob_says_so(refusing: Refusing) -> None:
+    """A blob is durable or refused; it does not wait in memory."""
+    store = refusing.store
+    claim = await store.claim(KEY, "loop")
+    refusing.refuse()
+    with pytest.raises(DiskRefused):
+        await store.put_blob(claim, b"data")
+    refusing.heal()
+
+    assert await store.get_blob(KEY, await store.put_blob(claim, b"data")) == b"data"

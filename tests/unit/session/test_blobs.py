@@ -1,0 +1,72 @@
+"""Bytes beside the log."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from nanobot.session.blobs import Blobs
+from nanobot.session.disk import DirSyncs
+from nanobot.session.files import Layout
+from tests.fakes.disk import FaultyDisk
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk()
+
+
+@pytest.fixture
+def blobs(tmp_path: Path, disk: FaultyDisk) -> Blobs:
+    return Blobs(disk=disk, at=Layout(tmp_path), dir_syncs=DirSyncs(disk), sync=True)
+
+
+def test_the_same_bytes_are_written_once(blobs: Blobs, disk: FaultyDisk) -> None:
+    """A result that comes again costs no second file."""
+    first = blobs.put("k", b"data")
+    writes = disk.calls["write"]
+
+    assert blobs.put("k", b"data") == first
+    assert disk.calls["write"] == writes
+
+
+@pytest.mark.parametrize("op", ["open", "write", "fsync", "rename", "mkdir"])
+def test_a_failed_put_leaves_no_half_blob(blobs: Blobs, disk: FaultyDisk, tmp_path: Path, op: str) -> None:
+    """After a failure the blob is not there, or whole; nothing else is left over; the next try works."""
+    disk.short_writes = True
+    disk.fail(op, 1)
+    with pytest.raises(OSError, match="error"):
+        blobs.put("k", b"data" * 1000)
+    names = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    blob = blobs.put("k", b"data" * 1000)
+
+    assert names in ([], [blob])
+    assert blobs.get("k", blob) == b"data" * 1000
+
+
+def test_a_damaged_blob_is_not_handed_out(blobs: Blobs, tmp_path: Path) -> None:
+    """Bytes that do not hash to their name are not what was kept."""
+    blob = blobs.put("k", b"data")
+    (Layout(tmp_path).blob_dir("k") / blob).write_bytes(b"dada")
+    with pytest.raises(KeyError):
+        blobs.get("k", blob)
+
+    (Layout(tmp_path).blob_dir("k") / blob).write_bytes(b"dat")
+    assert blobs.put("k", b"data") == blob
+    assert blobs.get("k", blob) == b"data"
+
+
+@pytest.mark.parametrize("trick", ["../x", "..", "", "/etc/passwd", "a" * 63, "A" * 64, "a" * 64 + "\n", "g" * 64])
+def test_no_path_passes_for_an_id(blobs: Blobs, trick: str) -> None:
+    """Only a full hash in lower case is looked up."""
+    with pytest.raises(KeyError):
+        blobs.get("k", trick)
+
+
+def test_another_sessions_blob_is_unknown(blobs: Blobs) -> None:
+    """A blob is private to the session that kept it."""
+    blob = blobs.put("mine", b"secret")
+    with pytest.raises(KeyError):
+        blobs.get("theirs", blob)
+
+    assert blob == hashlib.sha256(b"secret").hexdigest()
