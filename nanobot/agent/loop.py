@@ -130,6 +130,11 @@ class AgentLoop:
             return None
         return ", ".join(running.tools.values())
 
+    @property
+    def busy(self) -> bool:
+        """Whether any session has a worker."""
+        return bool(self._workers)
+
     async def recover(self) -> None:
         """Take up again what an earlier process left: open Turns, pending messages, owed answers."""
         for key in await self._sessions.store.unfinished():

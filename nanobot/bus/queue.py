@@ -34,6 +34,11 @@ class Mailbox(Generic[T]):
     def __len__(self) -> int:
         return len(self._items)
 
+    @property
+    def waiting(self) -> tuple[T, ...]:
+        """What nobody has taken yet, oldest first."""
+        return tuple(self._items)
+
     def put(self, item: T) -> bool:
         """Add an item without waiting; False if the mailbox is full or closed."""
         if self._closed:

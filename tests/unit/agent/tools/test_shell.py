@@ -20,6 +20,7 @@ from nanobot.agent.tools.shell import Exec, child_environment
 from nanobot.errors import ToolError
 from tests.unit.agent.tools.conftest import Bench
 
+SLEEP = f"sleep 600.{os.getpid():07}"  # no other test run's processes are taken for ours
 EXEC = Exec(PathRules(), environment=child_environment(os.environ))
 
 
@@ -79,20 +80,20 @@ async def test_h01_twenty_timeouts_leave_no_zombie_and_no_descriptor(bench: Benc
     await bench.text(EXEC, command="true")
     before = len(os.listdir("/proc/self/fd"))
 
-    await asyncio.gather(*(bench.text(EXEC, command="sleep 61.5", timeout_s=0.05) for _ in range(20)))
+    await asyncio.gather(*(bench.text(EXEC, command=SLEEP, timeout_s=0.05) for _ in range(20)))
 
     await until(lambda: len(os.listdir("/proc/self/fd")) <= before)
     assert zombies() == 0
-    assert processes("sleep 61.5") == []
+    assert processes(SLEEP) == []
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        "bash -c 'sleep 62.5 & sleep 62.5'",
-        "setsid sleep 62.5 & sleep 62.5",
-        "(setsid bash -c 'nohup sleep 62.5 & sleep 62.5' &) ; sleep 62.5",
-        "trap '' TERM HUP; sleep 62.5; sleep 62.5",
+        f"bash -c '{SLEEP} & {SLEEP}'",
+        f"setsid {SLEEP} & {SLEEP}",
+        f"(setsid bash -c 'nohup {SLEEP} & {SLEEP}' &) ; {SLEEP}",
+        f"trap '' TERM HUP; {SLEEP}; {SLEEP}",
     ],
 )
 async def test_h02_a_timeout_ends_the_whole_tree(bench: Bench, command: str) -> None:
@@ -100,18 +101,18 @@ async def test_h02_a_timeout_ends_the_whole_tree(bench: Bench, command: str) -> 
     text = await bench.text(EXEC, command=command, timeout_s=0.2)
 
     assert "timed out" in text
-    assert processes("sleep 62.5") == []
+    assert processes(SLEEP) == []
 
 
 async def test_h02_a_stop_ends_the_whole_tree(bench: Bench) -> None:
     """Cancelling the call leaves nothing running when it comes back."""
-    task = asyncio.create_task(bench.call(EXEC, command="bash -c 'sleep 63.5 & sleep 63.5'"))
-    await until(lambda: len(processes("sleep 63.5")) >= 3)
+    task = asyncio.create_task(bench.call(EXEC, command=f"bash -c '{SLEEP} & {SLEEP}'"))
+    await until(lambda: len(processes(SLEEP)) >= 3)
     task.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert processes("sleep 63.5") == []
+    assert processes(SLEEP) == []
     assert zombies() == 0
 
 
@@ -154,12 +155,12 @@ async def test_h05_any_output_becomes_clean_text(bench: Bench, command: str, sho
 async def test_a_background_child_that_holds_the_pipe_does_not_hang_the_turn(bench: Bench) -> None:
     """The call returns when the command has ended, and says that something goes on."""
     start = time.monotonic()
-    text = await bench.text(EXEC, command="sleep 64.5 & echo $!")
+    text = await bench.text(EXEC, command=f"{SLEEP} & echo $!")
     try:
         assert time.monotonic() - start < 5
         assert "exit 0" in text
         assert "left processes running in the background" in text
-        assert processes("sleep 64.5")
+        assert processes(SLEEP)
     finally:
         os.kill(int(text.split("\n")[0]), 9)
 
@@ -208,8 +209,8 @@ async def test_c35_killing_the_parent_does_not_reach_us(bench: Bench) -> None:
     """The parent is the supervisor, which ignores TERM; killed hard, it takes the command along and the model is told."""
     assert "still here\n[exit 0" in await bench.text(EXEC, command="kill $PPID; echo still here")
 
-    assert "outcome is unknown" in await bench.error(EXEC, command="sleep 65.5 & kill -9 $PPID; sleep 65.5")
-    await until(lambda: processes("sleep 65.5") == [])
+    assert "outcome is unknown" in await bench.error(EXEC, command=f"{SLEEP} & kill -9 $PPID; {SLEEP}")
+    await until(lambda: processes(SLEEP) == [])
 
 
 async def test_a_command_that_ended_is_collected_after_a_restart(bench: Bench) -> None:
@@ -237,10 +238,10 @@ async def test_a_command_without_a_record_is_unknown(bench: Bench) -> None:
 
 async def test_a_stopped_command_is_unknown_with_its_output(bench: Bench) -> None:
     """What it said until then helps to find out."""
-    registry, prepared = bench.prepare(EXEC, command="echo step one; sleep 66.5")
+    registry, prepared = bench.prepare(EXEC, command=f"echo step one; {SLEEP}")
     context = bench.context()
     task = asyncio.create_task(registry.execute(prepared, context))
-    await until(lambda: bool(processes("sleep 66.5")))
+    await until(lambda: bool(processes(SLEEP)))
     await asyncio.sleep(0.05)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -258,7 +259,7 @@ async def test_a_foreground_command_dies_with_the_daemon(bench: Bench) -> None:
     scratch.mkdir()
     job = {
         "shell": "/bin/sh",
-        "argv": ["/bin/sh", "-c", "echo step one; sleep 67.5"],
+        "argv": ["/bin/sh", "-c", f"echo step one; {SLEEP}"],
         "cwd": str(bench.workspace),
         "env": {"PATH": os.environ["PATH"]},
         "timeout_s": 60,
@@ -273,13 +274,13 @@ async def test_a_foreground_command_dies_with_the_daemon(bench: Bench) -> None:
     script = bench.root / "daemon.py"
     script.write_text(daemon)
     process = await asyncio.create_subprocess_exec(sys.executable, str(script))
-    await until(lambda: bool(processes("sleep 67.5")))
+    await until(lambda: bool(processes(SLEEP)))
     await asyncio.sleep(0.05)
     process.kill()
     await process.wait()
 
     await until(lambda: (scratch / "status").exists())
-    assert processes("sleep 67.5") == []
+    assert processes(SLEEP) == []
     assert json.loads((scratch / "status").read_text())["reason"] == "stopped"
     assert (scratch / "output").read_text() == "step one\n"
 
