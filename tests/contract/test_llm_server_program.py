@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ EXEC: dict[str, Any] = {
 
 
 @asynccontextmanager
-async def program(*arguments: str) -> AsyncIterator[str]:
+async def program(*arguments: str) -> AsyncGenerator[str]:
     """Run the program and yield what it prints at the start."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.fakes.llm_server", "--port", "0", *arguments),
@@ -71,10 +71,10 @@ async def test_it_runs_by_hand_and_plays() -> None:
 )
 def test_phrases_call_matching_tools(text: str, called: tuple[str, dict[str, str]] | None) -> None:
     """Only the known phrases call a tool, with its first required argument."""
-    schema = {"type": "object", "properties": {"limit": {}, "path": {}}, "required": ["path"]}
+    schema: dict[str, Any] = {"type": "object", "properties": {"limit": {}, "path": {}}, "required": ["path"]}
     read: dict[str, Any] = {"name": "read_file", "input_schema": schema}
-    recorded = Recorded("openai", "POST", "/v1/chat/completions", {}, b"")
-    recorded.body = {"tools": [EXEC, read], "messages": [{"role": "user", "content": text}]}
+    body = {"tools": [EXEC, read], "messages": [{"role": "user", "content": text}]}
+    recorded = Recorded("openai", "POST", "/v1/chat/completions", {}, json.dumps(body).encode())
 
     reply = play(recorded)
 

@@ -7,10 +7,11 @@ that only steer the cache.
 import json
 import re
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from tests.fakes.llm.shapes import Object, arr, obj, objs
 
+_SPACES = frozenset(" \t\n\r")
 _space = re.compile(r"[ \t\n\r]*")
 _surrogate = re.compile(r"\\u[dD][89a-fA-F]")
 _mark = re.compile(r',\s*"cache_control":\s*\{[^{}]*\}|"cache_control":\s*\{[^{}]*\}\s*,')
@@ -21,8 +22,7 @@ class NotJson(ValueError):
     """The body is no JSON object that a vendor would parse."""
 
 
-@dataclass(frozen=True, slots=True)
-class Element:
+class Element(NamedTuple):
     """One part of the prompt: its text as sent, without marks; whether it had one; its size in bytes."""
 
     raw: str
@@ -117,6 +117,8 @@ def _array(text: str, at: int) -> tuple[list[object], list[str], int]:
 
 
 def _skip(text: str, at: int) -> int:
+    if text[at : at + 1] not in _SPACES:
+        return at
     match = _space.match(text, at)
     return match.end() if match else at
 

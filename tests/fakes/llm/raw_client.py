@@ -55,8 +55,8 @@ class RawClient:
 
 def openai_text(events: list[dict[str, Any]], field: str = "content") -> str:
     """Return the text of a stream, or another field of its deltas."""
-    choices: list[dict[str, Any]] = [choice for event in events for choice in event["choices"] or []]
-    return "".join(choice["delta"].get(field) or "" for choice in choices)
+    rows: list[list[dict[str, Any]] | None] = [event["choices"] for event in events]
+    return "".join(choice["delta"].get(field) or "" for choices in rows for choice in choices or [])
 
 
 def anthropic_text(events: list[dict[str, Any]], field: str = "text") -> str:

@@ -1,10 +1,10 @@
 """What the server remembers of each request."""
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
+from tests.fakes.llm.body import Body, NotJson, read_body
 from tests.fakes.llm.script import Tokens
-from tests.fakes.llm.shapes import Object
 
 Wire = Literal["openai", "anthropic"]
 OPENAI_CHAT, ANTHROPIC_CHAT, ANTHROPIC_COUNT = "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens"
@@ -15,7 +15,7 @@ class Recorded:
     """One request and what became of it.
 
     Args:
-        body: parsed, or empty when it was no JSON object.
+        raw: the body's bytes; they alone are kept, and parsed again when a test looks at them.
         in_flight: requests in flight when this one came, itself included.
         prompt_tokens: size of the prompt, four bytes a token.
         cached_tokens: of these, in elements that an earlier request to the same model began with, byte for byte.
@@ -23,6 +23,7 @@ class Recorded:
         refusal: the rule it broke, or None.
         is_gone: the client left before the answer was complete.
         reported: the usage that the answer named.
+        parsed: the body while it is being answered.
     """
 
     wire: Wire
@@ -30,8 +31,6 @@ class Recorded:
     path: str
     headers: dict[str, str]
     raw: bytes
-    body: Object = field(default_factory=dict[str, object])
-    elements: list[str] = field(default_factory=list[str])
     in_flight: int = 1
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -39,6 +38,17 @@ class Recorded:
     refusal: str | None = None
     is_gone: bool = False
     reported: Tokens | None = None
+    parsed: Body | None = None
+
+    @property
+    def body(self) -> dict[str, Any]:  # Any: JSON that tests index into
+        """The body as JSON, or empty when it is no JSON object."""
+        return self._parse().fields
+
+    @property
+    def elements(self) -> list[str]:
+        """The prompt as its provider's cache sees it: tools, system and messages as sent, without cache marks."""
+        return [element.raw for element in self._parse().elements]
 
     @property
     def is_chat(self) -> bool:
@@ -54,3 +64,9 @@ class Recorded:
     def model(self) -> str:
         """The model asked for."""
         return str(self.body.get("model", ""))
+
+    def _parse(self) -> Body:
+        try:
+            return self.parsed or read_body(self.raw)
+        except NotJson:
+            return Body({}, [], [])

@@ -130,6 +130,7 @@ class LLMServer:
         try:
             reply, answer = self._decide(recorded)
             recorded.status = answer.status
+            recorded.parsed = None
             if self.observer:
                 self.observer(recorded)
             await Delivery(connection, reply, answer).run()
@@ -185,8 +186,7 @@ class LLMServer:
                 else "The request body is not valid JSON"
             )
             raise Refused(f"{prefix}: {error}") from error
-        recorded.body = body.fields
-        recorded.elements = [element.raw for element in body.elements]
+        recorded.parsed = body
         self._check(recorded, body)
         key = (recorded.wire, recorded.model)
         if recorded.path == ANTHROPIC_COUNT:
