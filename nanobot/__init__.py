@@ -3,7 +3,6 @@
 ``Nanobot`` is the facade for scripts; it is loaded when it is first asked for, so that importing this package costs nothing.
 """
 
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,5 +17,7 @@ def __getattr__(name: str) -> Any:  # Any: PEP 562
 
         return Nanobot
     if name == "__version__":
-        return _version("nanobot")
+        from importlib.metadata import version  # lazily: it takes longer than the rest of a start
+
+        return version("nanobot")
     raise AttributeError(f"module 'nanobot' has no attribute {name!r}")
