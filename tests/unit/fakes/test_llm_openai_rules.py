@@ -162,6 +162,14 @@ ILLEGAL: dict[str, tuple[dict[str, Any], str, str | None]] = {
     ),
     "parallel without tools": (said(HI, parallel_tool_calls=False), "only allowed when 'tools' are specified", None),
     "ends with the model": (said(HI, {"role": "assistant", "content": "x"}), "Cannot continue from", None),
+    "stream is text": (said(HI, stream="yes"), "Invalid type for 'stream'", "invalid_type"),
+    "tools is an object": (said(HI, tools={}), "Invalid type for 'tools'", "invalid_type"),
+    "bare tool": (said(HI, tools=[{"name": "f"}]), "Missing required parameter: 'tools[0].function'", None),
+    "null text": (
+        said({"role": "user", "content": [{"type": "text", "text": None}]}),
+        "content[0].text': expected a string",
+        None,
+    ),
     "both limits": (said(HI, max_tokens=1, max_completion_tokens=1), "at the same time is not supported", None),
     "zero room": (said(HI, max_tokens=0), "Expected a value >= 1, but got 0", "integer_below_min_value"),
     "options without stream": (
@@ -234,6 +242,7 @@ def test_compatible_vendors_take_more_fields() -> None:
         ("uaau", False),
         ("au", False),
         ("usu", False),
+        ("uasu", False),
         ("uctau", True),
         ("uctuu", False),
     ],
