@@ -20,6 +20,7 @@ from pydantic import BaseModel, SecretStr
 from nanobot.agent.compaction import Consolidator
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.gates import Gate
+from nanobot.agent.hooks import AgentHook, HookGate
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.media import take_in
 from nanobot.agent.models import Model
@@ -63,12 +64,15 @@ class Nanobot:
         provider: LLMProvider | None = None,
         tools: Iterable[Tool[Any] | Callable[..., object]] = (),
         gates: Sequence[Gate] = (),
+        hooks: Sequence[AgentHook] = (),
         environ: Mapping[str, str] | None = None,
     ) -> None:
         environ = environment() if environ is None else environ
         agent = settings.agent
         self.settings = settings
         self.events = RuntimeEventBus()
+        for hook in hooks:
+            self.events.observe(hook.on_event)
         self.bus = MessageBus()
         self.models = _Models(settings, provider, environ)
         self._store = JsonlStore(settings.data_dir, settings=settings.session, owner=_owner())
@@ -98,7 +102,7 @@ class Nanobot:
             scratch=settings.data_dir / "scratch",
             slots=asyncio.Semaphore(agent.concurrency),
             now=lambda: datetime.now(UTC),
-            gates=gates,
+            gates=[*gates, *(HookGate(hook) for hook in hooks)],
         )
         self._consolidator = Consolidator(models=self.models, agent=agent, events=self.events, sessions=self.sessions)
         stages = Stages(models=self.models, run_stage=run_stage, compactor=self._consolidator, bus=self.bus)

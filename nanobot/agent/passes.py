@@ -17,10 +17,11 @@ log remembers what it said); passes take their boundaries as an argument.  So wh
 9. 2 to 4 again             the snip may have cut between a call and its result
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nanobot.messages import AssistantMessage, ImagePart, Message, TextPart, ToolMessage, UserMessage, user_text
+from nanobot.session.entries import Cut
 from nanobot.session.log import number
 
 INTERRUPTED = "[interrupted; outcome unknown: check before you repeat it]"
@@ -39,6 +40,18 @@ class Boundaries:
     images_before: int = 0
     chatty: frozenset[str] = frozenset()
     max_result_chars: int = 16_000
+
+
+def at_cuts(boundaries: Boundaries, cuts: Mapping[str, Cut]) -> Boundaries:
+    """Return the boundaries where a log's cuts put them."""
+    at = {name: number(cut.at) for name, cut in cuts.items()}
+    return replace(
+        boundaries,
+        compact_before=at.get("microcompact", 0),
+        snip_before=at.get("snip", 0),
+        images_before=at.get("images", 0),
+        max_result_chars=at.get("limit", boundaries.max_result_chars),
+    )
 
 
 def govern(messages: Sequence[Message], boundaries: Boundaries) -> list[Message]:

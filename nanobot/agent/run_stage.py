@@ -11,7 +11,7 @@ from nanobot.agent.context import ContextBuilder
 from nanobot.agent.gates import Gate
 from nanobot.agent.head import FrozenHead
 from nanobot.agent.models import Model
-from nanobot.agent.passes import Boundaries
+from nanobot.agent.passes import Boundaries, at_cuts
 from nanobot.agent.recorder import TurnRecorder
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.settings import AgentSettings
@@ -24,7 +24,6 @@ from nanobot.agent.watched import WatchedEmit
 from nanobot.bus.events import InboundMessage
 from nanobot.messages import UserMessage
 from nanobot.session.files import stem
-from nanobot.session.log import number
 from nanobot.session.manager import Session
 
 
@@ -133,14 +132,8 @@ class RunStage:
 
     def boundaries(self, session: Session) -> Boundaries:
         """Return where this session's passes cut, as its log says."""
-        at = {name: number(cut.at) for name, cut in session.log.cuts.items()}
-        return Boundaries(
-            compact_before=at.get("microcompact", 0),
-            snip_before=at.get("snip", 0),
-            images_before=at.get("images", 0),
-            chatty=self.tools.chatty,
-            max_result_chars=at.get("limit", self.settings.max_tool_result_chars),
-        )
+        base = Boundaries(chatty=self.tools.chatty, max_result_chars=self.settings.max_tool_result_chars)
+        return at_cuts(base, session.log.cuts)
 
     def _tool_context(self, context: TurnContext) -> ToolContext:
         session = context.session
