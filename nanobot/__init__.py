@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nanobot.app import Nanobot
 
+    __version__: str
+
 __all__ = ["Nanobot", "__version__"]
 
 
