@@ -1,0 +1,1 @@
+"""A strict local Bot API server; see ``tests.fakes.telegram_server``."""
