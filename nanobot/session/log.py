@@ -121,8 +121,14 @@ class SessionLog:
         return [row.message for row in self.rows]
 
     def turn_rows(self, turn: str) -> list[Row]:
-        """Return the rows of one Turn, oldest first."""
-        return [row for row in self.rows if row.turn == turn]
+        """Return the rows of one Turn, oldest first.  They lie together, and the last Turn's are found at once."""
+        found: list[Row] = []
+        for row in reversed(self.rows):
+            if row.turn == turn:
+                found.append(row)
+            elif found:
+                break
+        return found[::-1]
 
     def settled(self) -> bool:
         """Say whether nothing is waiting: no pending message, no open Turn, no owed answer."""
