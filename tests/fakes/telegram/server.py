@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import unquote
 
 from tests.fakes.llm.http import Connection, Request
 from tests.fakes.telegram.chats import ChatRoom, Seen
@@ -176,7 +177,7 @@ class TelegramServer:
     # -- answering -------------------------------------------------------------------------------------------------------------
 
     async def _serve(self, connection: Connection, request: Request) -> None:
-        root, _, rest = request.path.lstrip("/").partition("/")
+        root, _, rest = unquote(request.path).lstrip("/").partition("/")
         if root == "file":
             self._download(connection, rest)
             return
