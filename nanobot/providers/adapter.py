@@ -57,6 +57,11 @@ class Wire(Protocol[E]):
     """What differs between the wires.  All pure, but for ``load``."""
 
     @property
+    def name(self) -> str:
+        """The wire's name, under which encodings are kept."""
+        ...
+
+    @property
     def path(self) -> str:
         """Where requests are posted, below the base address."""
         ...
@@ -66,8 +71,8 @@ class Wire(Protocol[E]):
         """The vendor's name in what it wants back (``ProviderExtra.provider``)."""
         ...
 
-    def key(self, message: Message, model: str, *, with_images: bool) -> object:
-        """Under which key a message's encoding is kept: whatever it depends on, and no more."""
+    def depends(self, message: Message) -> bool:
+        """Whether a message's encoding depends on more than the wire: the server, the model, whether it takes images."""
         ...
 
     def encode(self, message: Message, model: str, images: Images) -> E: ...
@@ -179,16 +184,23 @@ class RemoteProvider(Generic[E]):
         return fold.response(request, provider=self._name, tag=wire.tag)
 
     async def _elements(self, request: LLMRequest) -> list[E]:
-        """Return each message's encoding, made now for those that have none under their key yet."""
+        """Return each message's encoding, made now for those that have none yet.
+
+        An encoding that depends on the wire alone is kept under its name, the others under all they depend on.
+        """
         wire, model = self._wire, request.model
         with_images = model not in self._blind
+        plain, special = wire.name, (wire.tag, model, with_images)
         out: list[E] = []
         for message in request.messages:
-            key = wire.key(message, model, with_images=with_images)
-            element: E | None = message.encoded.get(key)
+            kept = message.encoded
+            element: E | None = kept.get(plain)
+            if element is None:
+                element = kept.get(special)
             if element is None:
                 images = await _images_of(message, with_images=with_images)
-                element = message.encoded[key] = wire.encode(message, model, images)
+                element = wire.encode(message, model, images)
+                kept[special if wire.depends(message) else plain] = element
             out.append(element)
         return out
 

@@ -23,6 +23,7 @@ from nanobot.providers.settings import AnthropicSettings
 class AnthropicWire:
     """Anthropic's wire, as ``adapter.Wire`` wants it."""
 
+    name = "anthropic"
     path = "/v1/messages"
 
     def __init__(self, settings: AnthropicSettings, remote: Remote, *, environ: Mapping[str, str]) -> None:
@@ -35,8 +36,8 @@ class AnthropicWire:
     def tag(self) -> str:
         return self._dialect.tag
 
-    def key(self, message: Message, model: str, *, with_images: bool) -> object:
-        return anthropic_wire.element_key(message, self._dialect, model, with_images=with_images)
+    def depends(self, message: Message) -> bool:
+        return anthropic_wire.depends(message, self._dialect)
 
     def encode(self, message: Message, model: str, images: Images) -> Blocks:
         return anthropic_wire.encode_message(message, self._dialect, model, images)

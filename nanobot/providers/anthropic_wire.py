@@ -32,8 +32,10 @@ from nanobot.providers.wire import (
     EMPTY_MARK,
     as_list,
     as_object,
+    body_of,
     clean,
     dump,
+    in_array,
     is_blank,
     parse_arguments,
     sendable_arguments,
@@ -43,6 +45,7 @@ from nanobot.providers.wire import (
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 _MARK = b',"cache_control":{"type":"ephemeral"}}'
+_OPENINGS = {role: b'{"role":"%b","content":[' % role.encode() for role in ("user", "assistant")}
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384}
 _SMALLEST_BUDGET = 1_024
 
@@ -77,13 +80,15 @@ class Blocks:
     joined: bytes
 
 
-def element_key(message: Message, dialect: Dialect, model: str, *, with_images: bool) -> tuple[str, ...]:
-    """Return under which key a message's encoding is kept: whatever it depends on, and no more."""
-    if isinstance(message, AssistantMessage) and message.extra:
-        return ("anthropic", dialect.tag, model)
-    if isinstance(message, UserMessage) and not with_images:
-        return ("anthropic", "blind")
-    return ("anthropic",)
+def depends(message: Message, _dialect: Dialect) -> bool:
+    """Say whether a message's encoding depends on more than the wire: on the server, the model, or whether it takes images."""
+    match message:
+        case AssistantMessage():
+            return message.extra is not None
+        case UserMessage():
+            return any(isinstance(part, ImagePart) for part in message.parts)
+        case ToolMessage():
+            return False
 
 
 def encode_message(message: Message, dialect: Dialect, model: str, images: Images) -> Blocks:
@@ -121,36 +126,34 @@ def prefix_elements(request: LLMRequest, elements: Sequence[Blocks]) -> list[byt
 def request_body(request: LLMRequest, elements: Sequence[Blocks], dialect: Dialect) -> bytes:
     """Join a whole request body."""
     options, room = _options(request, elements, dialect)
-    fields: dict[str, bytes] = {"model": dump(request.model), "max_tokens": dump(room)}
+    fields: dict[str, list[bytes]] = {"model": [dump(request.model)], "max_tokens": [dump(room)]}
     if request.tools:
-        tools = b",".join(map(encode_tool, request.tools))
-        fields["tools"] = b"[" + (_marked(tools) if dialect.marks else tools) + b"]"
+        tools = list(map(encode_tool, request.tools))
+        if dialect.marks:
+            tools[-1] = _marked(tools[-1])
+        fields["tools"] = in_array(tools)
         if request.tool_choice == "none":
-            fields["tool_choice"] = b'{"type":"none"}'
+            fields["tool_choice"] = [b'{"type":"none"}']
     system = _system(request)
     if system:
-        fields["system"] = b"[" + (_marked(system) if dialect.marks else system) + b"]"
-    fields["messages"] = b"[" + b",".join(_rows(elements, marks=dialect.marks)) + b"]"
-    fields["stream"] = b"true"
+        fields["system"] = in_array([_marked(system) if dialect.marks else system])
+    fields["messages"] = in_array(_rows(elements, marks=dialect.marks))
+    fields["stream"] = [b"true"]
     fields |= options
-    for name, value in dialect.extra_body.items():
-        fields.pop(name, None)
-        if value is not None:
-            fields[name] = dump(value)
-    return b"{" + b",".join(b'"%b":%b' % (name.encode(), value) for name, value in fields.items()) + b"}"
+    return body_of(fields, dialect.extra_body)
 
 
-def _options(request: LLMRequest, elements: Sequence[Blocks], dialect: Dialect) -> tuple[dict[str, bytes], int]:
+def _options(request: LLMRequest, elements: Sequence[Blocks], dialect: Dialect) -> tuple[dict[str, list[bytes]], int]:
     room = dialect.max_tokens or request.max_tokens
     effort = request.reasoning_effort
     if effort and thinks_adaptively(request.model):
         thinking = b'{"type":"adaptive","display":"summarized"}'
-        return {"thinking": thinking, "output_config": dump({"effort": effort})}, room
+        return {"thinking": [thinking], "output_config": [dump({"effort": effort})]}, room
     if effort and _may_think(elements):
         budget = max(_SMALLEST_BUDGET, min(_BUDGETS[effort], room - _SMALLEST_BUDGET))
-        return {"thinking": dump({"type": "enabled", "budget_tokens": budget})}, max(room, budget + _SMALLEST_BUDGET)
+        return {"thinking": [dump({"type": "enabled", "budget_tokens": budget})]}, max(room, budget + _SMALLEST_BUDGET)
     if request.temperature is not None:
-        return {"temperature": dump(min(request.temperature, 1.0))}, room
+        return {"temperature": [dump(min(request.temperature, 1.0))]}, room
     return {}, room
 
 
@@ -167,18 +170,21 @@ def _may_think(elements: Sequence[Blocks]) -> bool:
 
 
 def _rows(elements: Sequence[Blocks], *, marks: bool) -> list[bytes]:
-    rows: list[tuple[str, list[bytes]]] = []
+    """Return the rows: runs of one role, joined, with the marks on."""
+    runs: list[list[bytes]] = []
+    roles: list[str] = []
     for element in elements:
         if not element.joined:
             continue
-        if rows and rows[-1][0] == element.role:
-            rows[-1][1].append(element.joined)
+        if roles and roles[-1] == element.role:
+            runs[-1].append(element.joined)
         else:
-            rows.append((element.role, [element.joined]))
-    marked = [index for index in range(len(rows) - 1, -1, -1) if rows[index][0] == "user"][:2] if marks else []
-    for index in marked:
-        rows[index][1][-1] = _marked(rows[index][1][-1])
-    return [b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks)) for role, blocks in rows]
+            roles.append(element.role)
+            runs.append([element.joined])
+    marked = [at for at in range(len(roles) - 1, -1, -1) if roles[at] == "user"][:2] if marks else []
+    for at in marked:
+        runs[at][-1] = _marked(runs[at][-1])
+    return [_OPENINGS[role] + b",".join(run) + b"]}" for role, run in zip(roles, runs, strict=True)]
 
 
 def _marked(blocks: bytes) -> bytes:

@@ -22,6 +22,7 @@ from nanobot.providers.settings import OpenAISettings
 class OpenAIWire:
     """OpenAI's wire, as ``adapter.Wire`` wants it."""
 
+    name = "openai"
     path = "/chat/completions"
 
     def __init__(self, settings: OpenAISettings, remote: Remote, *, environ: Mapping[str, str]) -> None:
@@ -34,8 +35,8 @@ class OpenAIWire:
     def tag(self) -> str:
         return self._dialect.tag
 
-    def key(self, message: Message, model: str, *, with_images: bool) -> object:
-        return openai_wire.element_key(message, self._dialect, model, with_images=with_images)
+    def depends(self, message: Message) -> bool:
+        return openai_wire.depends(message, self._dialect)
 
     def encode(self, message: Message, model: str, images: Images) -> Element:
         return openai_wire.encode_message(message, self._dialect, model, images)

@@ -31,8 +31,10 @@ from nanobot.providers.settings import OpenAISettings
 from nanobot.providers.wire import (
     CUT_OFF_MARK,
     EMPTY_MARK,
+    body_of,
     clean,
     dump,
+    in_array,
     is_blank,
     parse_arguments,
     sendable_arguments,
@@ -76,10 +78,11 @@ def dialect_of(settings: OpenAISettings) -> Dialect:
 
 @dataclass(frozen=True, slots=True)
 class UserRow:
-    """A user message as encoded: its text as the inside of a JSON string, or its parts as the inside of a JSON array."""
+    """A user message as encoded: its whole row, and what is inside it: a JSON string's text, or a JSON array's parts."""
 
+    row: bytes
     text: bytes
-    parts: bytes = b""
+    parts: bytes
 
     @property
     def as_parts(self) -> bytes:
@@ -90,15 +93,15 @@ class UserRow:
 Element = UserRow | bytes
 
 
-def element_key(message: Message, dialect: Dialect, model: str, *, with_images: bool) -> tuple[str, ...]:
-    """Return under which key a message's encoding is kept: whatever it depends on, and no more."""
-    if isinstance(message, AssistantMessage):
-        if message.tool_calls and dialect.gemini:
-            return ("openai", dialect.tag, model)
-        return ("openai", dialect.tag, model) if message.extra and dialect.send_reasoning else ("openai",)
-    if isinstance(message, UserMessage) and not with_images:
-        return ("openai", "blind")
-    return ("openai",)
+def depends(message: Message, dialect: Dialect) -> bool:
+    """Say whether a message's encoding depends on more than the wire: on the server, the model, or whether it takes images."""
+    match message:
+        case AssistantMessage():
+            return bool(message.extra or (message.tool_calls and dialect.gemini))
+        case UserMessage():
+            return any(isinstance(part, ImagePart) for part in message.parts)
+        case ToolMessage():
+            return False
 
 
 def encode_message(message: Message, dialect: Dialect, model: str, images: Images) -> Element:
@@ -128,40 +131,33 @@ def encode_tool(tool: ToolSpec) -> bytes:
 
 def prefix_elements(request: LLMRequest, elements: Iterable[Element]) -> list[bytes]:
     """Return tools, system and each message as bytes, as ``LLMProvider.encoded`` promises."""
-    rows = [_user_row(e) if isinstance(e, UserRow) else e for e in elements]
+    rows = [element.row if isinstance(element, UserRow) else element for element in elements]
     return [b",".join(map(encode_tool, request.tools)), _system(request), *rows]
 
 
 def request_body(request: LLMRequest, elements: Sequence[Element], dialect: Dialect) -> bytes:
     """Join a whole request body."""
-    fields: dict[str, bytes] = {
-        "model": dump(request.model),
-        "messages": b"[" + b",".join(_rows(request, elements)) + b"]",
-    }
+    fields: dict[str, list[bytes]] = {"model": [dump(request.model)], "messages": in_array(_rows(request, elements))}
     if request.tools:
-        fields["tools"] = b"[" + b",".join(map(encode_tool, request.tools)) + b"]"
+        fields["tools"] = in_array(list(map(encode_tool, request.tools)))
         if request.tool_choice == "none":
-            fields["tool_choice"] = b'"none"'
-    fields["stream"] = b"true"
-    fields["stream_options"] = b'{"include_usage":true}'
+            fields["tool_choice"] = [b'"none"']
+    fields["stream"] = [b"true"]
+    fields["stream_options"] = [b'{"include_usage":true}']
     fields |= _options(request, dialect)
-    for name, value in dialect.extra_body.items():
-        fields.pop(name, None)
-        if value is not None:
-            fields[name] = dump(value)
-    return b"{" + b",".join(b'"%b":%b' % (name.encode(), value) for name, value in fields.items()) + b"}"
+    return body_of(fields, dialect.extra_body)
 
 
-def _options(request: LLMRequest, dialect: Dialect) -> dict[str, bytes]:
+def _options(request: LLMRequest, dialect: Dialect) -> dict[str, list[bytes]]:
     reasoning = dialect.openai and is_openai_reasoning(request.model)
     room = dialect.max_tokens_field or ("max_completion_tokens" if dialect.openai else "max_tokens")
-    fields = {room: dump(dialect.max_tokens or request.max_tokens)}
+    fields = {room: [dump(dialect.max_tokens or request.max_tokens)]}
     if request.temperature is not None and not reasoning:
-        fields["temperature"] = dump(request.temperature)
+        fields["temperature"] = [dump(request.temperature)]
     if request.reasoning_effort and (reasoning or not dialect.openai):
-        fields["reasoning_effort"] = dump(request.reasoning_effort)
+        fields["reasoning_effort"] = [dump(request.reasoning_effort)]
     if request.cache_key and dialect.openai:
-        fields["prompt_cache_key"] = dump(request.cache_key[:64])
+        fields["prompt_cache_key"] = [dump(request.cache_key[:64])]
     return fields
 
 
@@ -171,16 +167,16 @@ def _rows(request: LLMRequest, elements: Sequence[Element]) -> list[bytes]:
         rows.append(_system(request))
     last: UserRow | None = None
     for element in elements:
-        if isinstance(element, UserRow):
-            if last is None:
-                last = element
-                rows.append(b"")
-            else:
-                last = _merged(last, element)
-            rows[-1] = _user_row(last)
-        elif element:
-            last = None
-            rows.append(element)
+        if isinstance(element, bytes):
+            if element:
+                rows.append(element)
+                last = None
+        elif last is None:
+            rows.append(element.row)
+            last = element
+        else:
+            last = _merged(last, element)
+            rows[-1] = last.row
     return rows
 
 
@@ -190,14 +186,16 @@ def _system(request: LLMRequest) -> bytes:
 
 def _merged(first: UserRow, second: UserRow) -> UserRow:
     if first.parts or second.parts:
-        return UserRow(b"", first.as_parts + b"," + second.as_parts)
-    return UserRow(first.text + rb"\n\n" + second.text)
+        return _of_parts(first.as_parts + b"," + second.as_parts)
+    return _of_text(first.text + rb"\n\n" + second.text)
 
 
-def _user_row(row: UserRow) -> bytes:
-    if row.parts:
-        return b'{"role":"user","content":[' + row.parts + b"]}"
-    return b'{"role":"user","content":"' + row.text + b'"}'
+def _of_parts(parts: bytes) -> UserRow:
+    return UserRow(b'{"role":"user","content":[' + parts + b"]}", b"", parts)
+
+
+def _of_text(text: bytes) -> UserRow:
+    return UserRow(b'{"role":"user","content":"' + text + b'"}', text, b"")
 
 
 def _user(message: UserMessage, images: Images) -> UserRow:
@@ -209,8 +207,8 @@ def _user(message: UserMessage, images: Images) -> UserRow:
         elif not is_blank(found):
             parts.append({"type": "text", "text": found})
     if any(part["type"] != "text" for part in parts):
-        return UserRow(b"", b",".join(map(dump, parts)))
-    return UserRow(dump("\n".join(str(part["text"]) for part in parts) or EMPTY_MARK)[1:-1])
+        return _of_parts(b",".join(map(dump, parts)))
+    return _of_text(dump("\n".join(str(part["text"]) for part in parts) or EMPTY_MARK)[1:-1])
 
 
 def _assistant(message: AssistantMessage, dialect: Dialect, model: str) -> bytes:

@@ -7,6 +7,7 @@ split over two chunks becomes its character again.
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import NoReturn, cast
 
 from nanobot.messages import JsonObject, JsonValue
@@ -63,6 +64,28 @@ def dump(value: object) -> bytes:
     except ValueError:  # a lone surrogate (UnicodeEncodeError is one), NaN or an infinity
         pass
     return _encode(scrub(cast("JsonValue", value))).encode()
+
+
+def in_array(items: Sequence[bytes]) -> list[bytes]:
+    """Return the pieces of a JSON array of encoded items."""
+    pieces = [b","] * (2 * len(items) + 1)
+    pieces[1::2] = items
+    pieces[0], pieces[-1] = b"[", b"]"
+    return pieces if items else [b"[]"]
+
+
+def body_of(fields: Mapping[str, list[bytes]], over: Mapping[str, JsonValue]) -> bytes:
+    """Return a JSON object of encoded fields, each in pieces; all is copied once, as bodies are large.
+
+    ``over`` is put over the fields; null takes one away.
+    """
+    kept = {name: pieces for name, pieces in fields.items() if name not in over}
+    kept |= {name: [dump(value)] for name, value in over.items() if value is not None}
+    pieces: list[bytes] = []
+    for name, value in kept.items():
+        pieces += (b"," if pieces else b"{", dump(name), b":", *value)
+    pieces.append(b"}")
+    return b"".join(pieces)
 
 
 def scrub(value: JsonValue) -> JsonValue:

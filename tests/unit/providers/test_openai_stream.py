@@ -100,7 +100,7 @@ def test_finish(finish: str, with_calls: bool, expected: str) -> None:
 def test_e08_empty_chunks_are_no_progress() -> None:
     """Null choices, null deltas and empty contents change nothing, so they keep no silent stream alive."""
     state = OpenAIFold()
-    for event in (
+    events: list[object] = [
         {},
         {"choices": None},
         {"choices": []},
@@ -110,7 +110,8 @@ def test_e08_empty_chunks_are_no_progress() -> None:
         [],
         None,
         "x",
-    ):
+    ]
+    for event in events:
         assert state.feed(event) == []
 
     assert (state.progress, state.complete, state.thinks) == (0, False, True)
