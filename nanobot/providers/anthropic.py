@@ -15,8 +15,7 @@ from nanobot.providers.anthropic_stream import AnthropicFold, fault_of
 from nanobot.providers.anthropic_wire import Blocks
 from nanobot.providers.base import LLMRequest
 from nanobot.providers.endpoint import build_http_client, http_timeout
-from nanobot.providers.faults import Endpoint, Fault, to_error, unreachable
-from nanobot.providers.openai_stream import ServerFault
+from nanobot.providers.faults import Endpoint, Fault, ServerFault, to_error, unreachable
 from nanobot.providers.settings import AnthropicSettings
 
 

@@ -5,10 +5,18 @@ from dataclasses import dataclass, field
 from nanobot.bus.runtime_events import ModelEvent, ReasoningDelta, TextDelta, Usage
 from nanobot.messages import JsonObject, JsonValue, ProviderExtra
 from nanobot.providers.base import Finish, LLMRequest, LLMResponse, ToolCallRequest
-from nanobot.providers.faults import Fault
-from nanobot.providers.openai_calls import as_json
-from nanobot.providers.openai_stream import ServerFault
-from nanobot.providers.wire import as_count, as_list, as_object, as_text, clean, dump, is_blank, parse_arguments
+from nanobot.providers.faults import Fault, ServerFault
+from nanobot.providers.wire import (
+    as_count,
+    as_json,
+    as_list,
+    as_object,
+    as_text,
+    clean,
+    dump,
+    is_blank,
+    parse_arguments,
+)
 
 _FINISH: dict[str, Finish] = {
     "tool_use": "tool_calls",

@@ -50,6 +50,14 @@ class Fault:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+class ServerFault(Exception):
+    """A server's error inside an answer that began well; the adapter maps ``fault``."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.text)
+        self.fault = fault
+
+
 class _Who(TypedDict):
     provider: str
     status: int | None

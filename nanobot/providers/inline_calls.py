@@ -13,7 +13,8 @@ from nanobot.messages import JsonObject, JsonValue
 from nanobot.providers.base import ToolCallRequest, ToolSpec
 from nanobot.providers.wire import as_object, as_text, is_blank, parse_arguments
 
-MAX_CHARS = 200_000
+MAX_CHARS = 200_000  # longer texts are no calls
+DECIDE_WITHIN_CHARS = 256  # a text that still may be a call after so many looks like one
 DECIDE_CHARS = 64  # enough to see the first key of an object
 
 _FENCE = re.compile(r"\A```(?:json|tool_call|tool_code)?\s*\n(.*?)\n?```\Z", re.DOTALL)

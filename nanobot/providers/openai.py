@@ -13,8 +13,8 @@ from nanobot.providers import openai_wire
 from nanobot.providers.adapter import Images, Remote, RemoteProvider, Sdk, resolve
 from nanobot.providers.base import LLMRequest
 from nanobot.providers.endpoint import build_http_client, http_timeout
-from nanobot.providers.faults import Endpoint, Fault, to_error, unreachable
-from nanobot.providers.openai_stream import OpenAIFold, ServerFault, fault_of
+from nanobot.providers.faults import Endpoint, Fault, ServerFault, to_error, unreachable
+from nanobot.providers.openai_stream import OpenAIFold, fault_of
 from nanobot.providers.openai_wire import Element
 from nanobot.providers.settings import OpenAISettings
 

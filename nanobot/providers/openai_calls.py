@@ -10,7 +10,15 @@ from typing import cast
 
 from nanobot.messages import JsonObject, JsonValue
 from nanobot.providers.base import ToolCallRequest
-from nanobot.providers.wire import as_list, as_object, as_text, is_blank, is_complete_json, parse_arguments, scrub
+from nanobot.providers.wire import (
+    as_json,
+    as_list,
+    as_object,
+    as_text,
+    is_blank,
+    is_complete_json,
+    parse_arguments,
+)
 
 
 @dataclass(slots=True)
@@ -26,7 +34,9 @@ class CallDraft:
 
     def is_whole(self) -> bool:
         """Say whether the arguments are one whole object already."""
-        return self.ready is not None or is_complete_json("".join(self.pieces))
+        if self.ready is not None:
+            return True
+        return bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and is_complete_json("".join(self.pieces))
 
     def take(self, fragment: dict[str, object]) -> bool:
         """Add a fragment; say whether it carried anything."""
@@ -54,12 +64,6 @@ class CallDraft:
         if cut_off and is_blank(text):
             return ToolCallRequest(self.name, "")
         return ToolCallRequest(self.name, parse_arguments(text))
-
-
-def as_json(value: object) -> JsonObject:
-    """Return an object parsed from JSON as our clean one."""
-    cleaned = scrub(value)  # pyright: ignore[reportArgumentType]  # it came out of a JSON parser
-    return cleaned if isinstance(cleaned, dict) else {}
 
 
 class CallDrafts:

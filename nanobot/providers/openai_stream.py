@@ -11,11 +11,11 @@ from typing import Literal
 from nanobot.bus.runtime_events import ModelEvent, ReasoningDelta, TextDelta, TextReset, Usage
 from nanobot.messages import JsonObject, JsonValue, ProviderExtra
 from nanobot.providers.base import Finish, LLMRequest, LLMResponse, ToolCallRequest, ToolSpec
-from nanobot.providers.faults import Fault
-from nanobot.providers.inline_calls import calls_in, may_be_call
-from nanobot.providers.openai_calls import CallDrafts, as_json
+from nanobot.providers.faults import Fault, ServerFault
+from nanobot.providers.inline_calls import DECIDE_WITHIN_CHARS, MAX_CHARS, calls_in, may_be_call
+from nanobot.providers.openai_calls import CallDrafts
 from nanobot.providers.thinking import Piece, ThinkSplitter, split_only_end
-from nanobot.providers.wire import as_count, as_list, as_object, as_text, clean, dump, is_blank
+from nanobot.providers.wire import as_count, as_json, as_list, as_object, as_text, clean, dump, is_blank
 
 _FINISH: dict[str, Finish] = {
     "tool_calls": "tool_calls",
@@ -31,14 +31,6 @@ _FINISH: dict[str, Finish] = {
 _REASONING_KEYS = ("reasoning_content", "reasoning")
 
 
-class ServerFault(Exception):
-    """A server's error inside a stream that began well; the adapter maps ``fault``."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.text)
-        self.fault = fault
-
-
 class OpenAIFold:
     """One answer while it arrives; see ``reading.Fold``."""
 
@@ -49,6 +41,7 @@ class OpenAIFold:
         self._finish = ""
         self._text: list[str] = []
         self._held: list[str] = []  # the text's start, while it may be a call
+        self._held_chars = 0
         self._holding = bool(self._tools)
         self._reasoning: list[str] = []
         self._splitter = ThinkSplitter()
@@ -175,12 +168,19 @@ class OpenAIFold:
                 continue
             if self._holding:
                 self._held.append(text)
-                if may_be_call("".join(self._held)):
+                self._held_chars += len(text)
+                if self._may_be_call():
                     continue
                 text, self._held, self._holding = "".join(self._held), [], False
             self._text.append(text)
             out.append(TextDelta(text))
         return out
+
+    def _may_be_call(self) -> bool:
+        """Decide on the first pieces only: what looks like a call there is held to its end, within reason."""
+        if self._held_chars > DECIDE_WITHIN_CHARS:
+            return self._held_chars <= MAX_CHARS
+        return may_be_call("".join(self._held))
 
     def _take_details(self, details: object) -> None:
         """Keep OpenRouter's reasoning blocks, joining the pieces of one text: they go back verbatim."""

@@ -72,5 +72,5 @@ class ThinkSplitter:
 
 def split_only_end(text: str) -> tuple[str, str] | None:
     """Return (reasoning, answer) of a text in which only the closing tag stands, alone on its line; else None."""
-    match = _ONLY_END.match(text)
+    match = _ONLY_END.match(text) if "</think" in text else None
     return (match["reasoning"].strip(), text[match.end() :].lstrip()) if match else None

@@ -133,6 +133,12 @@ def is_complete_json(text: str) -> bool:
     return isinstance(parse_arguments(text), dict)
 
 
+def as_json(value: object) -> JsonObject:
+    """Return an object parsed from JSON as our clean one."""
+    cleaned = scrub(cast("JsonValue", value))
+    return cleaned if isinstance(cleaned, dict) else {}
+
+
 def as_object(value: object) -> dict[str, object]:
     """Return the value if it is a JSON object, else an empty one."""
     return cast("dict[str, object]", value) if isinstance(value, dict) else {}

@@ -1,5 +1,6 @@
 """Folding Chat Completions streams, without a socket."""
 
+import time
 from typing import Any
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from nanobot.bus.runtime_events import ModelEvent, TextDelta, TextReset
 from nanobot.messages import user_text
 from nanobot.providers.base import LLMRequest, LLMResponse, ToolCallRequest, ToolSpec
-from nanobot.providers.openai_stream import OpenAIFold, ServerFault
+from nanobot.providers.faults import ServerFault
+from nanobot.providers.openai_stream import OpenAIFold
 
 EXEC = ToolSpec("exec", "run", {"type": "object", "properties": {"command": {"type": "string"}}})
 REQUEST = LLMRequest(model="m", system="", messages=(user_text("hi"),), tools=(EXEC,))
@@ -179,6 +181,19 @@ def test_e23_a_json_answer_is_shown_in_the_end(tool_choice: str) -> None:
 
     assert response.text == text
     assert shown == [TextDelta(text)]
+
+
+def test_folding_follows_what_is_new() -> None:
+    """Long arguments and held text in tiny pieces cost what they are long, not its square."""
+    state = OpenAIFold((EXEC,))
+    began = time.process_time()
+    for _ in range(20_000):
+        state.feed(delta(tool_calls=[part(0, "1", "exec", "}x" * 10)]))
+    state.feed(delta(content='{"name": "exec", "arguments": "'))
+    for _ in range(10_000):
+        state.feed(delta(content="y" * 15))
+
+    assert time.process_time() - began < 3
 
 
 def test_a_closing_think_tag_alone_takes_the_reasoning_back() -> None:
