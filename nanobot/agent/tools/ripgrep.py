@@ -75,13 +75,15 @@ async def run_rg(
     output, errors = bytearray(), bytearray()
     stopped = ""
     try:
-        async with asyncio.timeout(timeout_s), asyncio.TaskGroup() as tasks:
-            if stdin is not None:
-                tasks.create_task(_feed(process, stdin), name="rg stdin")
-            tasks.create_task(_keep(process.stderr, errors, 4_096), name="rg stderr")
-            if await _read(process.stdout, output, max_bytes):
-                stopped = "output"
-                process.kill()
+        async with asyncio.timeout(timeout_s):
+            async with asyncio.TaskGroup() as tasks:
+                if stdin is not None:
+                    tasks.create_task(_feed(process, stdin), name="rg stdin")
+                tasks.create_task(_keep(process.stderr, errors, 4_096), name="rg stderr")
+                if await _read(process.stdout, output, max_bytes):
+                    stopped = "output"
+                    process.kill()
+            await process.wait()  # its output ends before it does: killed now, it would lose its exit code
     except TimeoutError:
         stopped = "time"
     finally:

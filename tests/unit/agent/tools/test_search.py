@@ -144,3 +144,14 @@ async def test_a_missing_path_says_so(bench: Bench) -> None:
     assert "no directory" in await bench.error(GLOB, pattern="x", path="nope")
     with pytest.raises(ToolError, match="pattern"):
         await bench.call(GREP, pattern="")
+
+
+async def test_the_exit_code_is_the_programs_own(tmp_path: Path) -> None:
+    """A program whose output ends before it does is waited for, not killed."""
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\necho out; exec >&- 2>&-; sleep 0.05; exit 2\n")
+    slow.chmod(0o755)
+
+    found = await run_rg((), cwd=tmp_path, rg=slow)
+
+    assert (found.code, found.output) == (2, b"out\n")

@@ -311,3 +311,11 @@ async def test_the_loop_runs_on_while_a_command_floods_us(bench: Bench) -> None:
         ticker.cancel()
 
     assert worst < 0.25
+
+
+async def test_h04_the_supervisor_stays_small_too(bench: Bench) -> None:
+    """Whatever flows through it, its own memory is bounded."""
+    text = await bench.text(EXEC, command="yes | head -c 300000000; grep VmHWM /proc/$PPID/status")
+
+    peak_kb = int(text.rpartition("VmHWM:")[2].split()[0])
+    assert peak_kb < 40_000
