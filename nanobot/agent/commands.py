@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from inspect import isawaitable
 from typing import TypeAlias
 
+from nanobot.agent.undo import NotUndone
 from nanobot.bus.runtime_events import Usage
 from nanobot.messages import JsonObject, ToolMessage, UserMessage
 from nanobot.session.manager import Session
@@ -19,8 +20,9 @@ from nanobot.session.manager import Session
 class CommandContext:
     """What a command may know and use.
 
-    ``stop`` stops the session's running Turn and returns what was running (None if nothing was).  ``compact`` summarizes now and
-    returns a sentence.  ``undo_compaction`` takes the last summary back.
+    ``stop`` stops the session's running Turn and returns what was running (None if nothing was).  ``compact`` carries ``/compact``
+    out and returns a sentence.  ``take_back_files`` puts back the files that a Turn wrote and returns their names, or raises
+    ``NotUndone``.
     """
 
     session: Session
@@ -29,6 +31,7 @@ class CommandContext:
     status: Callable[[], str]
     stop: Callable[[], str | None]
     compact: Callable[[str], Awaitable[str]]
+    take_back_files: Callable[[str], Awaitable[Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,23 +130,33 @@ def _retry(context: CommandContext, rest: str) -> Outcome:
     return Outcome(text="There is nothing to retry.") if turn is None else Outcome(retries=turn)
 
 
-def _undo(context: CommandContext, rest: str) -> Outcome:
+async def _undo(context: CommandContext, rest: str) -> Outcome:
     turn = _last_turn(context.session)
     if turn is None:
         return Outcome(text="There is nothing to undo.")
     rows = context.session.log.turn_rows(turn)
     said = next((row.message.text for row in rows if isinstance(row.message, UserMessage)), "")
     said = said.rpartition("\n\n[")[0]  # without the runtime block
-    done = sorted({row.message.name for row in rows if isinstance(row.message, ToolMessage)} & CHANGES_THE_WORLD)
-    rest_of_it = f" Not undone: what {', '.join(done)} did." if done else ""
-    return Outcome(text=f"Took back: {_short(said)}{rest_of_it}", effect={"type": "undo", "target": turn})
+    used = {row.message.name for row in rows if isinstance(row.message, ToolMessage)}
+    notes: list[str] = []
+    if rest != "chat":
+        try:
+            files = await context.take_back_files(turn)
+        except NotUndone as error:
+            return Outcome(text=f"Nothing was undone: {error}. /undo chat takes back the conversation only.")
+        notes += [f"Files put back: {', '.join(files)}."] if files else []
+    elif used & _WRITES:
+        notes.append("Files were left as they are.")
+    if "exec" in used:
+        notes.append("Not undone: what commands did.")
+    return Outcome(text=" ".join([f"Took back: {_short(said)}", *notes]), effect={"type": "undo", "target": turn})
 
 
 async def _compact(context: CommandContext, rest: str) -> Outcome:
     return Outcome(text=await context.compact(rest))
 
 
-CHANGES_THE_WORLD = frozenset({"exec", "write_file", "edit_file"})
+_WRITES = frozenset({"write_file", "edit_file"})
 
 COMMANDS: dict[str, Command] = {
     command.name: command
@@ -154,7 +167,7 @@ COMMANDS: dict[str, Command] = {
         Command("status", "model, context use and state", _status, urgent=True),
         Command("model", "show or change this conversation's model", _model),
         Command("retry", "run the last message again", _retry),
-        Command("undo", "take the last message and its answer back", _undo),
+        Command("undo", "take the last message back, with its answer and the files it wrote", _undo),
         Command("compact", "summarize older messages now", _compact),
     )
 }

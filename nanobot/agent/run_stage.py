@@ -20,11 +20,14 @@ from nanobot.agent.taking import can_join
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnContext
+from nanobot.agent.undo import file_changes, prune_scratch, take_back
 from nanobot.agent.watched import WatchedEmit
 from nanobot.bus.events import InboundMessage
 from nanobot.messages import UserMessage
 from nanobot.session.files import stem
 from nanobot.session.manager import Session
+
+_SEARCHED_ENTRIES = 10_000  # how far back an undo looks for what a Turn did to files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +133,24 @@ class RunStage:
         context.running.inbound += ids
         return (user,)
 
+    async def take_back_files(self, session: Session, turn: str) -> Sequence[str]:
+        """Put back the files that a Turn wrote; return their names.
+
+        Raises:
+            NotUndone: nothing was changed; the text says why.
+        """
+        entries = reversed(await session.read(limit=_SEARCHED_ENTRIES))
+        changes = file_changes(entries, turn=turn, scratch=self._scratch_of(session) / turn)
+        paths = await asyncio.to_thread(take_back, changes)
+        return [path.name for path in paths]
+
+    async def prune(self, session: Session) -> None:
+        """Remove what calls of Turns long past left behind."""
+        await asyncio.to_thread(prune_scratch, self._scratch_of(session), last_turn=session.log.last_turn)
+
+    def _scratch_of(self, session: Session) -> Path:
+        return self.scratch / stem(session.key)
+
     def boundaries(self, session: Session) -> Boundaries:
         """Return where this session's passes cut, as its log says."""
         base = Boundaries(chatty=self.tools.chatty, max_result_chars=self.settings.max_tool_result_chars)
@@ -144,6 +165,6 @@ class RunStage:
             call_id="",
             role=opened.role if opened else "user",
             workspace=self.builder.workspace,
-            scratch=self.scratch / stem(session.key) / context.turn,
+            scratch=self._scratch_of(session) / context.turn,
             full_result=session.full_result,
         )

@@ -159,6 +159,8 @@ class Stages:
         self._publish(context)
         if result.stop_reason != "shutdown":
             self.compactor.after_turn(context.session, self.model_of(context.session))
+        if result.tools_used:
+            await self.run_stage.prune(context.session)
         return "ok"
 
     # -- closing ---------------------------------------------------------------------------------------------------------------
@@ -264,6 +266,7 @@ class Stages:
             status=lambda: self._status(session, model, running),
             stop=stop,
             compact=lambda rest: self.compactor.now(session, model, rest),
+            take_back_files=lambda turn: self.run_stage.take_back_files(session, turn),
         )
 
     def _status(self, session: Session, model: Model, running: str | None) -> str:

@@ -122,11 +122,12 @@ class Agent:
         self.now = EPOCH
         self._tools = list(tools)
         self._window = window
+        self._workspace = workspace
         run_stage = RunStage(
             settings=self.settings,
             tools=ToolRegistry(self._tools),
             builder=ContextBuilder(workspace),
-            scratch=Path("/nowhere/scratch"),
+            scratch=workspace.parent / "scratch",
             slots=asyncio.Semaphore(self.settings.concurrency),
             now=lambda: self.now,
             gates=gates,
@@ -182,8 +183,8 @@ class Agent:
     async def quiet(self) -> None:
         """Wait until no session has work left."""
         async with asyncio.timeout(5):
-            while self.loop.busy or self.bus.inbound.waiting:
-                await asyncio.sleep(0.001)  # two conditions of two objects; there is no event for both
+            while self.loop.busy or self.bus.inbound.waiting:  # noqa: ASYNC110  # two objects, and no event for both
+                await asyncio.sleep(0.001)
 
     @property
     def outbound(self) -> list[OutboundMessage]:
@@ -221,5 +222,11 @@ class Agent:
         """Return the next process over the same disk."""
         for log in self.store.world.logs.values():
             log.holder = log.claim = None
-        options = {"tools": self._tools, "settings": self.settings, "window": self._window, **options}
+        options = {
+            "tools": self._tools,
+            "settings": self.settings,
+            "window": self._window,
+            "workspace": self._workspace,
+            **options,
+        }
         return Agent(steps, world=self.store.world, **options)

@@ -1,0 +1,141 @@
+"""Taking back the files that a Turn wrote through our tools: all of them, or none.
+
+The Turn's intents say what each file was before and after; the calls' scratch directories hold the old contents.  A file that is
+neither as the Turn left it nor as it was before has been changed by somebody else since: then nothing is touched.  Doing it twice
+is doing it once, so a crash between the files and the log's line for the undo is harmless.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nanobot.agent.tools.writing import write_atomic
+from nanobot.errors import NanobotError, ToolError
+from nanobot.messages import ToolMessage
+from nanobot.session.entries import Entry, Finished, Intent, Step
+
+KEPT_TURNS = 20  # per session: how far back old contents and outputs of commands are kept
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What a Turn did to one file.
+
+    ``before_sha256`` is None for a file that was not there; ``kept`` is where its old content lies.
+    """
+
+    path: Path
+    before_sha256: str | None
+    after_sha256: str
+    kept: Path | None
+
+
+class NotUndone(NanobotError):
+    """The files cannot be taken back; the text says which and why."""
+
+
+def file_changes(entries: Iterable[Entry], *, turn: str, scratch: Path) -> list[FileChange]:
+    """Return what the Turn did to files, one change a file, in the order of the first write.
+
+    Args:
+        entries: the Turn's entries, oldest first; others are ignored.
+        turn: its id.
+        scratch: the Turn's scratch directory.
+    """
+    intents: dict[str, Intent] = {}
+    failed: set[str] = set()
+    for entry in entries:
+        match entry:
+            case Intent(turn=of, effect="verifiable", call=call) if of == turn and entry.before and entry.after:
+                intents[call] = entry
+            case Step(turn=of, message=ToolMessage(is_error=True) as message) if of == turn:
+                failed.add(message.call_id)
+            case Finished(turn=of) if of == turn:
+                break
+            case _:
+                pass
+    changes: dict[Path, FileChange] = {}
+    for call, intent in intents.items():
+        change = _change(intent, scratch / call.replace(".", "_") / "before")
+        if call in failed or change is None:
+            continue
+        first = changes.get(change.path, change)
+        changes[change.path] = FileChange(change.path, first.before_sha256, change.after_sha256, first.kept)
+    return list(changes.values())
+
+
+def take_back(changes: Sequence[FileChange]) -> list[Path]:
+    """Put every file back as it was; return those that were changed by this.  Blocks: call it off the event loop.
+
+    Raises:
+        NotUndone: a file was changed since, its old content is gone, or a write failed; all files are as they were then.
+    """
+    wanted = [(change, _old(change)) for change in changes if _needs_undo(change)]
+    undone: list[tuple[Path, bytes]] = []
+    try:
+        for change, old in wanted:
+            now = change.path.read_bytes()
+            _put(change.path, old)
+            undone.append((change.path, now))
+    except (OSError, ToolError) as error:
+        for path, content in reversed(undone):
+            _put(path, content)
+        raise NotUndone(f"{error}") from error
+    return [path for path, _ in undone]
+
+
+def prune_scratch(directory: Path, *, last_turn: int) -> None:
+    """Remove what calls of Turns long past left behind in a session's scratch directory.  Blocks."""
+    try:
+        turns = list(directory.iterdir())
+    except OSError:
+        return
+    for path in turns:
+        if path.name[:1] == "t" and path.name[1:].isdigit() and int(path.name[1:]) <= last_turn - KEPT_TURNS:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _change(intent: Intent, kept: Path) -> FileChange | None:
+    before, after = intent.before or {}, intent.after or {}
+    path, after_sha256, before_sha256 = after.get("path"), after.get("sha256"), before.get("sha256")
+    if not isinstance(path, str) or not isinstance(after_sha256, str):
+        return None
+    was = before_sha256 if isinstance(before_sha256, str) else None
+    return FileChange(Path(path), was, after_sha256, kept if before.get("preimage") else None)
+
+
+def _needs_undo(change: FileChange) -> bool:
+    now = _sha256(change.path)
+    if now == change.before_sha256:
+        return False
+    if now != change.after_sha256:
+        raise NotUndone(f"{change.path.name} was changed since")
+    return True
+
+
+def _old(change: FileChange) -> bytes | None:
+    if change.before_sha256 is None:
+        return None
+    content = change.kept.read_bytes() if change.kept is not None and change.kept.is_file() else None
+    if content is None or hashlib.sha256(content).hexdigest() != change.before_sha256:
+        raise NotUndone(f"the old content of {change.path.name} is not kept any more")
+    return content
+
+
+def _put(path: Path, content: bytes | None) -> None:
+    if content is None:
+        path.unlink(missing_ok=True)
+    else:
+        write_atomic(path, path.name, content)
+
+
+def _sha256(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise NotUndone(f"{path.name} cannot be read: {error.strerror or error}") from error

@@ -1,0 +1,116 @@
+"""/undo takes back what a Turn said and what it wrote: all of it, or nothing."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from nanobot.agent.tools.paths import PathRules
+from nanobot.agent.tools.write import EditFile, WriteFile
+from nanobot.agent.undo import FileChange, NotUndone, prune_scratch, take_back
+from tests.fakes.agent import Agent
+from tests.fakes.provider import Step, calls, says
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    path = tmp_path / "workspace"
+    path.mkdir()
+    return path
+
+
+def _agent(workspace: Path, *steps: Step) -> Agent:
+    rules = PathRules(True, (), ())
+    return Agent(steps, tools=[WriteFile(rules), EditFile(rules)], workspace=workspace)
+
+
+WRITES = calls(
+    ("write_file", {"path": "new.txt", "content": "made"}),
+    ("write_file", {"path": "old.txt", "content": "second"}),
+    ("edit_file", {"path": "old.txt", "old_text": "second", "new_text": "third"}),
+)
+
+
+async def test_undo_puts_files_back_as_they_were(workspace: Path) -> None:
+    """A new file goes, a changed one has its first content again, however often the Turn changed it."""
+    (workspace / "old.txt").write_text("first")
+    async with _agent(workspace, WRITES, says("written")) as agent:
+        await agent.ask("write")
+        assert (workspace / "old.txt").read_text() == "third"
+        result = await agent.ask("/undo")
+
+        assert "Files put back: new.txt, old.txt." in result.content
+        assert (workspace / "old.txt").read_text() == "first"
+        assert not (workspace / "new.txt").exists()
+        assert (await agent.log()).rows == []
+
+
+async def test_undo_is_refused_when_a_file_was_changed_since(workspace: Path) -> None:
+    """Somebody's own work is never overwritten, nothing else is touched, and the conversation stays."""
+    (workspace / "old.txt").write_text("first")
+    async with _agent(workspace, WRITES, says("written")) as agent:
+        await agent.ask("write")
+        (workspace / "old.txt").write_text("mine")
+        refused = await agent.ask("/undo")
+        rows = len((await agent.log()).rows)
+        chat_only = await agent.ask("/undo chat")
+
+        assert refused.content.startswith("Nothing was undone: old.txt was changed since")
+        assert (workspace / "new.txt").read_text() == "made"
+        assert rows > 0
+        assert "Files were left as they are." in chat_only.content
+        assert (await agent.log()).rows == []
+
+
+async def test_undo_again_after_a_crash_in_between_is_harmless(workspace: Path) -> None:
+    """Files that are back already count as done."""
+    (workspace / "old.txt").write_text("first")
+    async with _agent(workspace, WRITES, says("written")) as agent:
+        await agent.ask("write")
+        (workspace / "old.txt").write_text("first")
+        result = await agent.ask("/undo")
+
+        assert "Files put back: new.txt." in result.content
+
+
+async def test_undo_works_after_a_restart(workspace: Path) -> None:
+    """What is needed lies on disk."""
+    (workspace / "old.txt").write_text("first")
+    agent = _agent(workspace, WRITES, says("written"))
+    async with agent:
+        await agent.ask("write")
+    async with agent.after_restart() as later:
+        await later.ask("/undo")
+
+        assert (workspace / "old.txt").read_text() == "first"
+
+
+def test_a_failure_in_the_middle_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    """All or nothing, also when the disk stops half-way."""
+    one, gone = tmp_path / "one.txt", tmp_path / "no-such-dir" / "two.txt"
+    one.write_text("after")
+    gone.parent.mkdir()
+    gone.write_text("after")
+    kept = tmp_path / "kept"
+    kept.write_text("before")
+    before, after = _sha("before"), _sha("after")
+    changes = [FileChange(one, before, after, kept), FileChange(gone, before, after, tmp_path / "missing")]
+
+    with pytest.raises(NotUndone, match=r"the old content of two\.txt is not kept"):
+        take_back(changes)
+
+    assert (one.read_text(), gone.read_text()) == ("after", "after")
+
+
+def test_scratch_of_turns_long_past_is_removed(tmp_path: Path) -> None:
+    """Old contents are kept for a while, not for ever."""
+    for turn in range(1, 31):
+        (tmp_path / f"t{turn}").mkdir()
+
+    prune_scratch(tmp_path, last_turn=30)
+
+    assert sorted(int(path.name[1:]) for path in tmp_path.iterdir()) == list(range(11, 31))
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
