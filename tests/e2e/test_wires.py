@@ -1,6 +1,7 @@
 """Whole Turns over both wires and real sockets: every request is accepted, every log is legal and goes on after a restart."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,8 @@ from tests.fakes.llm_server import Call, LLMServer, Oddity, Reply, Tokens
 BOTH = pytest.mark.parametrize("wire", WIRES)
 
 
-async def talk(server: LLMServer, wire: Wire, home: Path, *texts: str, **agent: object) -> list[TurnResult]:
-    """Say these, one after the other, to a bot of one process."""
+async def talk(server: LLMServer, wire: Wire, home: Path, *texts: str, **agent: Any) -> list[TurnResult]:
+    """Say these, one after the other, to a bot of one process; ``agent`` are the agent's settings."""
     (home / "workspace").mkdir(exist_ok=True)
     for number in range(40):
         (home / "workspace" / f"{number}.txt").write_text(f"number {number}\n")
