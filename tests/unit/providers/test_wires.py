@@ -173,3 +173,15 @@ def test_thinking_keeps_its_place_among_text_and_calls() -> None:
 
     assert [block.get("text", block["type"]) for block in kept] == ["ab", "thinking", "cde", "tool_use", "tool_use"]
     assert [block.get("text", block["type"]) for block in altered] == ["thinking", "xyz", "tool_use", "tool_use"]
+
+
+@pytest.mark.parametrize(("model", "base_url"), [("other", None), ("m", "http://elsewhere/v1")])
+def test_thinking_is_no_strangers_business(model: str, base_url: str | None) -> None:
+    """Signed thinking goes to the model and server that signed it, and nowhere else."""
+    tag = anthropic_wire.dialect_of(AnthropicSettings()).tag
+    think = {"type": "thinking", "thinking": "t", "signature": "s"}
+    said = AssistantMessage("abc", extra=ProviderExtra(tag, "m", json.dumps({"blocks": [think, 3]})))
+
+    body = anthropic_body(user_text("a"), said, user_text("b"), request={"model": model}, base_url=base_url)
+
+    assert body["messages"][1]["content"] == [{"type": "text", "text": "abc"}]
