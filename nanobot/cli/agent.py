@@ -1,6 +1,7 @@
 """``nanobot agent``: one question, or a chat."""
 
 import asyncio
+import os
 from pathlib import Path
 
 from nanobot.cli.streams import is_person, piped_input
@@ -22,12 +23,17 @@ def run_agent(*, message: str | None, session_key: str, config: Path | None, as_
         from nanobot.cli.chat import chat
 
         return asyncio.run(chat(settings, session_key, config_path=path))
-    text = compose(message, piped_input())
+    text = compose(message and as_typed(message), piped_input())
     from nanobot.app import Nanobot
     from nanobot.cli.ask import ask
 
     bot = Nanobot.from_settings(settings, config_path=path)
     return asyncio.run(ask(bot, text, session_key=session_key, as_json=as_json))
+
+
+def as_typed(argument: str) -> str:
+    """Return an argument as UTF-8, whatever the locale made of its bytes."""
+    return os.fsencode(argument).decode("utf-8", "replace")
 
 
 def compose(message: str | None, piped: str) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import ANSI
@@ -23,7 +22,6 @@ from nanobot.channels.terminal.screen import Segments, draw_live, draw_segment
 from nanobot.channels.terminal.view import Live, Segment
 from nanobot.messages import clean_text
 
-FRAMES_PER_S = 12
 PROMPT = "\n› "
 
 
@@ -62,7 +60,6 @@ class PromptTerminal:
             key_bindings=self._keys(),
             reserve_space_for_menu=0,
         )
-        self._session.app.min_redraw_interval = 1 / FRAMES_PER_S
         self._session.app.ttimeoutlen = 0.05  # a lone Esc is rare here; waiting for its sequence is what people notice
 
     async def read(self) -> str | None:
@@ -77,7 +74,7 @@ class PromptTerminal:
         columns = self._columns()
         text = "".join(self._segments.spaced(one, draw_segment(self._ink, one, columns)) for one in segments)
         if text:
-            await run_in_terminal(lambda: self._write(text))
+            self._write(text)
 
     def refresh(self) -> None:
         """Draw the live part anew, soon."""
@@ -91,12 +88,19 @@ class PromptTerminal:
             return
         hint = self._interrupt()
         if hint:
-            run_in_terminal(lambda: self._write(self._ink.line(hint, "dim", self._columns())))
+            self._write(self._ink.line(hint, "dim", self._columns()))
 
     def _write(self, text: str) -> None:
-        output = self._session.app.output
-        output.write_raw(text.replace("\n", "\r\n"))
-        output.flush()
+        """Print above the input line.
+
+        ``run_in_terminal`` would leave raw mode meanwhile, and the terminal would then eat a Ctrl-D or echo what is typed.
+        """
+        app = self._session.app
+        if app.is_running:
+            app.renderer.erase()
+        app.output.write_raw(text.replace("\n", "\r\n"))
+        app.output.flush()
+        app.invalidate()
 
     def _message(self) -> ANSI:
         app = self._session.app

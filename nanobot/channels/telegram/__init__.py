@@ -1,0 +1,1 @@
+"""Telegram: a channel on the Bot API."""

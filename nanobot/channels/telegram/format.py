@@ -1,0 +1,130 @@
+"""Markdown as Telegram shows it: plain text and entities, so that nothing can fail to parse.  Pure.
+
+Promises: everything that was written is shown; offsets count UTF-16 units, are in bounds and never inside a character; entities
+inside code are left out, and at most ``MAX_ENTITIES`` are returned (``splitting`` cuts answers so that none is left out).
+"""
+
+from dataclasses import dataclass
+
+from telegramify_markdown import MessageEntity, RenderConfig, convert
+
+from nanobot.channels.telegram.protect import protect
+from nanobot.messages import clean_text
+
+MAX_TEXT_UNITS = 4_096
+MAX_CAPTION_UNITS = 1_024
+MAX_ENTITIES = 100
+_CODE = ("pre", "code")
+_DISPENSABLE = ("underline", "italic", "strikethrough", "bold", "spoiler")  # left out first, in this order
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A style of a stretch of text; ``offset`` and ``length`` in UTF-16 units."""
+
+    type: str
+    offset: int
+    length: int
+    url: str | None = None
+    language: str | None = None
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A message's text and its entities."""
+
+    text: str
+    entities: tuple[Entity, ...] = ()
+
+
+def _config() -> RenderConfig:
+    config = RenderConfig.isolated()
+    for level in range(1, 7):
+        setattr(config.markdown_symbol, f"heading_level_{level}", "")
+    config.markdown_symbol.link = ""
+    config.markdown_symbol.image = "🖼"
+    config.markdown_symbol.unordered_list_item = "•"
+    config.markdown_symbol.task_uncompleted = "☐"
+    config.markdown_symbol.task_completed = "☑"
+    config.cite_expandable = False
+    return config
+
+
+_CONFIG = _config()
+
+
+def utf16_units(text: str) -> int:
+    """Return the length as Telegram counts it."""
+    return len(text) + sum(character > "\uffff" for character in text) if not text.isascii() else len(text)
+
+
+def render(markdown: str) -> Rendered:
+    """Return what is sent for a Markdown text; empty only for a text that is nothing but white space."""
+    rendered = render_all(markdown)
+    return Rendered(rendered.text, _at_most(MAX_ENTITIES, rendered.entities))
+
+
+def render_all(markdown: str) -> Rendered:
+    """Return the same with every entity, however many there are."""
+    source = clean_text(markdown)
+    text, entities = convert(protect(source), latex_escape=False, config=_CONFIG)
+    if not text.strip():
+        return Rendered(source if source.strip() else "")
+    cut = text.rstrip()
+    return Rendered(cut, _legal(entities, utf16_units(cut)))
+
+
+def fits(markdown: str, *, reserve_units: int = 0) -> bool:
+    """Say whether the text can be one message, with ``reserve_units`` left for something else."""
+    rendered = render_all(markdown)
+    return utf16_units(rendered.text) <= MAX_TEXT_UNITS - reserve_units and len(rendered.entities) <= MAX_ENTITIES
+
+
+def plain(text: str) -> Rendered:
+    """Return a text as it is, cut to what one message holds."""
+    clean = clean_text(text)
+    while utf16_units(clean) > MAX_TEXT_UNITS:
+        clean = clean[: len(clean) - max(1, (utf16_units(clean) - MAX_TEXT_UNITS) // 2)]
+    return Rendered(clean)
+
+
+def prefixed(prefix: str, rendered: Rendered) -> Rendered:
+    """Return the message with a plain text before it."""
+    by = utf16_units(prefix)
+    moved = (Entity(e.type, e.offset + by, e.length, e.url, e.language) for e in rendered.entities)
+    return Rendered(prefix + rendered.text, tuple(moved))
+
+
+def _legal(entities: list[MessageEntity], end: int) -> tuple[Entity, ...]:
+    found: dict[Entity, None] = {}
+    for entity in entities:
+        length = min(entity.offset + entity.length, end) - entity.offset
+        if entity.offset >= 0 and length > 0:
+            language = entity.language if entity.type == "pre" else None
+            found[Entity(entity.type, entity.offset, length, entity.url, language or None)] = None
+    code = [entity for entity in found if entity.type in _CODE]
+    kept = [entity for entity in found if not _is_inside(entity, code)]
+    links = [entity for entity in kept if entity.type == "text_link"]
+    kept = [entity for entity in kept if entity.type != "text_link" or not _is_inside(entity, links)]
+    return tuple(sorted(kept, key=lambda entity: (entity.offset, -entity.length)))
+
+
+def _is_inside(entity: Entity, others: list[Entity]) -> bool:
+    """Say whether the entity lies in another one and is smaller than it."""
+    return any(
+        other.offset <= entity.offset and entity.end <= other.end and other.length > entity.length for other in others
+    )
+
+
+def _at_most(count: int, entities: tuple[Entity, ...]) -> tuple[Entity, ...]:
+    for kind in _DISPENSABLE:
+        surplus = len(entities) - count
+        if surplus <= 0:
+            return entities
+        goners = {id(entity) for entity in [one for one in entities if one.type == kind][-surplus:]}
+        entities = tuple(entity for entity in entities if id(entity) not in goners)
+    return entities[:count]
