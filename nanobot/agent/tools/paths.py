@@ -11,7 +11,7 @@ import contextlib
 import difflib
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -44,9 +44,9 @@ class PathRules:
         """
         base = Path(os.path.realpath(workspace))
         path = Path(os.path.realpath(base / _expanded(raw)))
-        roots = (base, *(Path(os.path.realpath(root)) for root in self.extra_roots))
-        if self._is_denied(path, roots):
+        if self.closed(workspace)(str(path)):
             raise ToolError(f"{raw!r} belongs to nanobot itself (configuration or data) and is closed to tools.")
+        roots = (base, *(Path(os.path.realpath(root)) for root in self.extra_roots))
         if self.restrict and not any(path.is_relative_to(root) for root in roots):
             via = " (it leads there through a symlink or ..)" if not Path(raw).is_absolute() else ""
             raise ToolError(f"{raw!r} is outside the workspace {str(base)!r}{via}. Use a path inside it.")
@@ -54,21 +54,20 @@ class PathRules:
             raise ToolError(f"{raw!r} is a device or kernel file, not a file with contents; use exec to look at it.")
         return path
 
-    def is_denied(self, path: Path, workspace: Path) -> bool:
-        """Return whether a real path is closed, whatever the roots are."""
-        roots = (workspace, *self.extra_roots)
-        return self._is_denied(path, tuple(Path(os.path.realpath(root)) for root in roots))
+    def closed(self, workspace: Path) -> Callable[[str], bool]:
+        """Return a test whether a real path is denied; it is cheap enough to ask about every file of a tree."""
+        roots = [_tree(os.path.realpath(root)) for root in (workspace, *self.extra_roots)]
+        trees = [_tree(os.path.realpath(entry)) for entry in self.denied]
+        files = {identity for entry in self.denied if (identity := _identity(entry, os.stat))}
 
-    def _is_denied(self, path: Path, roots: tuple[Path, ...]) -> bool:
-        for entry in self.denied:
-            closed = Path(os.path.realpath(entry))
-            if path.is_relative_to(closed):
-                return not any(
-                    root.is_relative_to(closed) and path.is_relative_to(root) for root in roots if root != closed
-                )
-            if _same_file(path, closed):
-                return True
-        return False
+        def is_closed(path: str) -> bool:
+            own = _tree(path)
+            for tree in trees:
+                if own.startswith(tree):
+                    return not any(root.startswith(tree) and root != tree and own.startswith(root) for root in roots)
+            return bool(files) and _identity(path, os.lstat) in files
+
+        return is_closed
 
 
 def shown(path: Path, workspace: Path) -> str:
@@ -156,11 +155,18 @@ def _must_be_regular(mode: int, name: str) -> None:
     raise ToolError(f"{name!r} is {kind}, not a regular file; it is not opened because that could block forever.")
 
 
-def _same_file(path: Path, other: Path) -> bool:
+def _tree(path: str) -> str:
+    """Return the path with a slash, so that a prefix is a directory."""
+    return path.rstrip("/") + "/"
+
+
+def _identity(path: str | Path, look: Callable[[str | Path], os.stat_result]) -> tuple[int, int] | None:
+    """Return device and inode of a file: what a hard link cannot hide."""
     try:
-        return os.path.samefile(path, other)
-    except OSError:
-        return False
+        info = look(path)
+    except (OSError, ValueError):
+        return None
+    return (info.st_dev, info.st_ino)
 
 
 def _neighbours(path: Path) -> list[str]:

@@ -5,7 +5,7 @@ are left out unless asked for; a directory named as ``path`` is searched whateve
 """
 
 import asyncio
-from collections.abc import Callable
+import functools
 from pathlib import Path
 
 from pydantic import Field
@@ -20,6 +20,7 @@ from nanobot.session.entries import Effect
 _SKIPPED = ("--glob", "!**/.git/**", "--glob", "!**/node_modules/**")
 _COMMON = ("--hidden", "--no-require-git", "--no-ignore-parent", "--no-ignore-global", "--sort=path", "--no-messages")
 _MAX_COLUMNS = 400
+_TOO_SLOW = "the search took too long and was stopped before it found anything. Search a smaller directory."
 
 
 class GlobArguments(ToolArguments):
@@ -49,19 +50,22 @@ class Glob(BaseTool[GlobArguments]):
         root = await asyncio.to_thread(_directory, self._rules, arguments.path, context.workspace)
         flags = (*_COMMON, *(("--no-ignore",) if arguments.ignored else ()), "--null", "--files")
         # A later glob wins, and one with a slash is anchored: at our root, as in .gitignore
-        globs = ("--glob", arguments.pattern, *(() if arguments.ignored else _SKIPPED))
+        globs = ("--glob", arguments.pattern.removeprefix("./"), *(() if arguments.ignored else _SKIPPED))
         found = await run_rg((*flags, *globs, "./"), cwd=root)
         _raise_for(found, arguments.pattern)
         names = [part.decode("utf-8", "replace").removeprefix("./") for part in found.output.split(b"\0")[:-1]]
         return await asyncio.to_thread(self._render, names, root, arguments, context.workspace, found.stopped)
 
     def _render(self, names: list[str], root: Path, arguments: GlobArguments, workspace: Path, stopped: str) -> str:
-        paths = [shown(root / name, workspace) for name in names if not self._rules.is_denied(root / name, workspace)]
-        if not paths:
+        is_closed = self._rules.closed(workspace)
+        found = [name for name in names if not is_closed(f"{root}/{name}")]
+        if not found and stopped == "time":
+            raise ToolError(_TOO_SLOW)
+        if not found:
             hint = "" if arguments.ignored else " (ignored files, .git and node_modules were left out)"
             return f"No file matches {arguments.pattern!r} in {arguments.path}{hint}."
-        lines = paths[: arguments.limit]
-        left = len(paths) - len(lines)
+        lines = [shown(root / name, workspace) for name in found[: arguments.limit]]
+        left = len(found) - len(lines)
         if left > 0 or stopped:
             lines.append(f"[{f'{left:,}' if not stopped else 'many'} more; narrow the pattern or raise limit]")
         return "\n".join(lines)
@@ -104,13 +108,13 @@ class Grep(BaseTool[GrepArguments]):
         return await asyncio.to_thread(self._render, found, root, arguments, context.workspace)
 
     def _render(self, found: Found, root: Path, arguments: GrepArguments, workspace: Path) -> str:
-        is_closed = _remembering(lambda name: self._rules.is_denied(root / name, workspace))
+        is_closed = functools.cache(self._rules.closed(workspace))
         lines: list[str] = []
         total = 0
         for raw in found.output.decode("utf-8", "replace").split("\0" if arguments.files_only else "\n"):
             name, separator, rest = raw.partition("\0")
             name = name.removeprefix("./")
-            if not raw or (name != "--" and is_closed(name)):
+            if not raw or (name != "--" and is_closed(f"{root}/{name}")):
                 continue
             total += raw != "--"
             if total <= arguments.limit:
@@ -143,7 +147,7 @@ def _line(path: str, rest: str) -> str:
 
 def _no_match(found: Found, arguments: GrepArguments) -> str:
     if found.stopped == "time":
-        raise ToolError("the search took too long and was stopped before it found anything. Narrow path or glob.")
+        raise ToolError(_TOO_SLOW)
     hint = "" if arguments.ignored else " (ignored files, .git, node_modules and binary files were left out)"
     return f"No match for {arguments.pattern!r} in {arguments.path}{hint}."
 
@@ -178,14 +182,3 @@ def _target(rules: PathRules, raw: str, workspace: Path) -> tuple[Path, str]:
     if not path.is_file():
         raise ToolError(f"{raw!r} is neither a file nor a directory.")
     return path.parent, f"./{path.name}"
-
-
-def _remembering(test: Callable[[str], bool]) -> Callable[[str], bool]:
-    known: dict[str, bool] = {}
-
-    def ask(name: str) -> bool:
-        if name not in known:
-            known[name] = test(name)
-        return known[name]
-
-    return ask

@@ -115,4 +115,4 @@ async def test_h13_no_pattern_freezes_the_event_loop(bench: Bench) -> None:
         ticker.cancel()
 
     assert len(text) <= 2_000
-    assert worst < 0.2
+    assert worst < 0.5  # seconds; a frozen loop would be here for all of the search

@@ -99,7 +99,7 @@ async def test_h13_no_pattern_freezes_the_event_loop(bench: Bench) -> None:
 
     assert "a.txt:2: aaaa" in text
     assert len(text) < 2_000
-    assert max(lags, default=0) < 0.2
+    assert max(lags, default=0) < 0.5  # seconds; a frozen loop would be here for all of the search
 
 
 async def test_output_is_bounded(bench: Bench) -> None:
