@@ -133,7 +133,9 @@ def to_error(fault: Fault, at: Endpoint, *, now: datetime | None = None) -> Prov
 
 def unreachable(why: str, at: Endpoint) -> Unavailable:
     """Return the error for a connection that could not be made, or broke."""
-    return Unavailable(f"{at.provider!r} cannot be reached at {at.base_url}: {readable(why, at)}", provider=at.provider)
+    return Unavailable(
+        f"{at.provider!r} cannot be reached at {_shown(at.base_url)}: {readable(why, at)}", provider=at.provider
+    )
 
 
 def retry_after_s(headers: Mapping[str, str], text: str, *, now: datetime | None = None) -> float | None:
@@ -214,7 +216,7 @@ def _client_error(status: int, said: str, signs: str, at: Endpoint) -> ProviderE
 
 
 def _path_hint(at: Endpoint) -> str:
-    base = at.base_url.rstrip("/")
+    base = _shown(at.base_url).rstrip("/")
     if at.key_variable != "OPENAI_API_KEY" or re.search(r"/v\d|/openai", base):
         return ""
     return f" (did you mean base_url: {base}/v1 in providers.{at.provider}?)"
@@ -223,6 +225,11 @@ def _path_hint(at: Endpoint) -> str:
 def _auth_advice(status: int | None, said: str, at: Endpoint) -> str:
     what = "does not allow this" if status == 403 else "does not accept the key"
     return f"{at.provider!r} {what}: check providers.{at.provider}.api_key or {at.key_variable} ({said})."
+
+
+def _shown(base_url: str) -> str:
+    """Return an address without a user and password in it."""
+    return re.sub(r"//[^/@]*@", "//", base_url)
 
 
 def _number(value: str | None) -> float | None:

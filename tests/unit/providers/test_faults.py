@@ -20,7 +20,7 @@ from nanobot.errors import (
 )
 from nanobot.providers import anthropic as anthropic_adapter
 from nanobot.providers import openai as openai_adapter
-from nanobot.providers.faults import Endpoint, Fault, retry_after_s, to_error
+from nanobot.providers.faults import Endpoint, Fault, retry_after_s, to_error, unreachable
 from nanobot.providers.openai_stream import fault_of
 
 AT = Endpoint("work", "https://host.example", "OPENAI_API_KEY", ("s3cret-key",))
@@ -148,6 +148,14 @@ def test_f04_a_wrong_key_names_where_to_put_the_right_one() -> None:
 def test_keys_are_cut_out(secret: str) -> None:
     """A server that repeats a key does not spread it, be it ours or anybody's."""
     assert secret not in str(to_error(Fault(f"bad key {secret} given", 400), AT))
+
+
+def test_a_password_in_an_address_is_not_shown() -> None:
+    """The address of a server that cannot be reached is named without what it holds of secrets."""
+    at = Endpoint("o", "http://user:pass@host.example/v1", "OPENAI_API_KEY")
+
+    assert "http://host.example/v1" in str(unreachable("refused", at))
+    assert "pass" not in str(unreachable("refused", at))
 
 
 def test_a_web_page_becomes_one_line() -> None:
