@@ -6,6 +6,7 @@ alone, so ``piece`` gives it what it needs to stand alone: a code fence or a tab
 What fits is the channel's business: ``fits`` is asked about pieces, and is expected to say yes to every beginning of what fits.
 """
 
+import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +19,9 @@ Fits: TypeAlias = Callable[[str], bool]
 Parts: TypeAlias = tuple[tuple[int, int], ...]
 
 MIN_CHARS = 1_200  # a part shorter than this is not worth a nicer border
-MAX_SOURCE_CHARS = 20_000  # no message shows more source than this, however much of it is links
+MAX_SOURCE_CHARS = 12_000  # no message shows more source than this, however much of it is links
 _SENTENCE_ENDS = (". ", "! ", "? ", "… ", ": ", "。", "！", "？")
+_MARKUP = re.compile(r"[ #>\-+*=~`|]|\d+[.)]")  # would mean something else at the beginning of a line
 _JOINERS = "\u200d\ufe0e\ufe0f"
 
 
@@ -122,8 +124,8 @@ def _borders(plan: Layout, start: int, stop: int) -> Iterator[list[int]]:
     yield allowed(sorted({*allowed(plan.inner), *blank}))
     yield allowed([at for at in lines if not plan.in_span(at)])
     sentences = sorted(at + len(mark) for mark in _SENTENCE_ENDS for at in _finds(text, mark, start, stop))
-    yield allowed([at for at in sentences if not plan.in_span(at)])
-    spaces = [at + 1 for at in _finds(text, " ", start, stop)]
+    yield allowed([at for at in sentences if not plan.in_span(at) and not _MARKUP.match(text, at)])
+    spaces = [at + 1 for at in _finds(text, " ", start, stop) if not _MARKUP.match(text, at + 1)]
     yield allowed([at for at in spaces if not plan.in_span(at)])
     yield allowed(sorted([*spaces, *lines]))
     yield allowed([at for at in range(start + 1, stop + 1) if not _inside_character(text, at)])
@@ -142,7 +144,7 @@ def _finds(text: str, mark: str, start: int, stop: int) -> Iterator[int]:
 
 
 def _inside_character(text: str, at: int) -> bool:
-    """Say whether a person would see one character cut in two: joined emoji, accents, flags are left to chance no further."""
+    """Say whether a person would see one character cut in two: joined emoji, accents."""
     if at >= len(text):
         return False
     after, before = text[at], text[at - 1]

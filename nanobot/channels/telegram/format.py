@@ -59,7 +59,7 @@ _CONFIG = _config()
 
 def utf16_units(text: str) -> int:
     """Return the length as Telegram counts it."""
-    return len(text) + sum(character > "\uffff" for character in text) if not text.isascii() else len(text)
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def render(markdown: str) -> Rendered:
