@@ -95,7 +95,8 @@ def test_two_hundred_long_answers_arrive_complete_in_order_and_valid() -> None:
 
 
 def without_tables(text: str, header: str) -> str:
-    return re.sub(r"[-+|]", "", text.replace(header, ""))
+    """Leave out table rules, and the numbers of lists in which every item says ``1.``: those begin anew in each part."""
+    return re.sub(r"[-+|]|\d+\.", "", text.replace(header, ""))
 
 
 def test_parts_are_not_crumbs() -> None:
