@@ -38,6 +38,15 @@ class ExportFormat(StrEnum):
     markdown = "markdown"
 
 
+class MessageList(StrEnum):
+    """The four message lists of a Turn."""
+
+    session = "session"
+    history = "history"
+    initial = "initial"
+    model = "model"
+
+
 @app.command()
 def agent(
     message: Annotated[
@@ -84,6 +93,29 @@ def sessions_export(
     from nanobot.cli.sessions import export_session
 
     _exit_with(lambda: export_session(config, key, form.value))
+
+
+@app.command()
+def inspect(
+    session: Annotated[str, typer.Argument(metavar="SESSION")],
+    turn: Annotated[
+        str | None,
+        typer.Option("--turn", metavar="N", help="Which Turn (as sessions export names it); the last one without."),
+    ] = None,
+    which: Annotated[
+        MessageList,
+        typer.Option(
+            "--list",
+            help="session: all that was said; history: what was replayed; initial: what the Turn began with; "
+            "model: what each request held.",
+        ),
+    ] = MessageList.model,
+    config: Config = None,
+) -> None:
+    """Show what the model saw in a Turn, and why something is missing."""
+    from nanobot.cli.inspection import inspect_session
+
+    _exit_with(lambda: inspect_session(config, session, turn=turn, which=which.value))
 
 
 @app.command()

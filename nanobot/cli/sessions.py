@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from nanobot.channels.terminal.text import one_line, printable
@@ -13,7 +14,7 @@ from nanobot.config.explain import closest
 from nanobot.config.settings import Settings, load
 from nanobot.errors import MisuseError
 from nanobot.session.codec import to_line
-from nanobot.session.entries import Entry
+from nanobot.session.entries import BlobId, Entry, Head
 from nanobot.session.jsonl import JsonlStore
 from nanobot.session.store import SessionStore
 
@@ -28,7 +29,7 @@ def list_sessions(config: Path | None) -> int:
 
 def export_session(config: Path | None, key: str, form: str) -> int:
     """Print one session as ``turns``, ``jsonl`` or ``markdown``."""
-    entries = asyncio.run(_entries(load(config), key))
+    entries, _ = asyncio.run(read_log(load(config), key))
     text = render(entries, form)
     write_out(printable(text) if sys.stdout.isatty() else text)
     return 0
@@ -59,15 +60,24 @@ def _last_activity(newest_first: Sequence[Entry]) -> tuple[str, str]:
     return (records[-1].at, records[-1].prompt) if records else ("", "")
 
 
-async def _entries(settings: Settings, key: str) -> list[Entry]:
+async def read_log(settings: Settings, key: str) -> tuple[list[Entry], dict[BlobId, bytes]]:
+    """Return a session's whole log, oldest first, and the blobs of its heads, as far as they are there.
+
+    Raises:
+        MisuseError: there is no such session.
+    """
     store = _store(settings)
     try:
-        entries = list(await store.read(key, before=None, limit=sys.maxsize))
+        entries = list(await store.read(key, before=None, limit=sys.maxsize))[::-1]
         if not entries:
             await _refuse_unknown(store, key)
+        blobs: dict[BlobId, bytes] = {}
+        for blob in (blob for entry in entries if isinstance(entry, Head) for blob in (entry.system, entry.tools)):
+            with suppress(KeyError):
+                blobs[blob] = await store.get_blob(key, blob)
     finally:
         await store.close()
-    return entries[::-1]
+    return entries, blobs
 
 
 async def _refuse_unknown(store: SessionStore, key: str) -> None:
