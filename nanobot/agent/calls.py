@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from nanobot.agent.gates import Allow, Ask, Deny, review
-from nanobot.agent.passes import INTERRUPTED
+from nanobot.agent.repair import INTERRUPTED
 from nanobot.agent.spec import AgentRunSpec, ToolEvent
 from nanobot.agent.tools.base import Planned, ToolContext
 from nanobot.agent.tools.registry import Observation, PreparedCall

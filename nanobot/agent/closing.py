@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from nanobot.agent.passes import INTERRUPTED
+from nanobot.agent.repair import INTERRUPTED
 from nanobot.agent.spec import AgentRunResult
 from nanobot.bus.events import OutboundMessage
 from nanobot.messages import ToolCall, ToolMessage

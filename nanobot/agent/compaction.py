@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nanobot.agent.models import Model, Models
-from nanobot.agent.passes import repair
+from nanobot.agent.repair import repair
 from nanobot.agent.settings import AgentSettings
 from nanobot.agent.tokens import estimate_message
 from nanobot.bus.events import SessionKey

@@ -8,7 +8,6 @@ from nanobot.errors import DiskRefused
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
 from nanobot.providers.base import LLMResponse
 from nanobot.session.entries import BlobId, Cut, Effect, EntryId, Intent, Step
-from nanobot.session.log import number
 from nanobot.session.manager import Session
 
 
@@ -61,15 +60,8 @@ class TurnRecorder:
         return message.entry
 
     def cut(self, cut: Decided) -> None:
-        """Log that a boundary moved; one that drops rows names the new floor, so that reading stops there."""
-        log = self._session.log
-        at = f"e{cut.at}"
-        kept = next((row.entry for row in log.rows if number(row.entry) >= cut.at), None)
-        floor = log.floor(kept) if cut.pass_name == "snip" else None
-        carry = log.carry() if floor else None
-        self._session.append(
-            Cut(id=log.new_id(), pass_name=cut.pass_name, at=at, why=cut.why, floor=floor, carry=carry)
-        )
+        """Log that a boundary moved."""
+        self._session.append(Cut(id=self.new_id(), pass_name=cut.pass_name, at=f"e{cut.at}", why=cut.why))
 
     async def intent(self, call: str, effect: Effect, planned: Planned) -> None:
         """Log what is about to happen; durable on return, unless the disk refuses."""

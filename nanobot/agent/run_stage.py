@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.gates import Gate
 from nanobot.agent.head import FrozenHead
+from nanobot.agent.meter import Ratios, known_window, last_reported
 from nanobot.agent.models import Model
 from nanobot.agent.passes import Boundaries, at_cuts
 from nanobot.agent.recorder import TurnRecorder
@@ -44,6 +45,7 @@ class RunStage:
     slots: asyncio.Semaphore
     now: Callable[[], datetime]
     gates: Sequence[Gate] = ()
+    ratios: Ratios = field(default_factory=Ratios)
 
     async def run(self, context: TurnContext, model: Model, head: FrozenHead) -> AgentRunResult:
         """Run, and return a result whatever ends it; only faults of our own are raised."""
@@ -107,11 +109,13 @@ class RunStage:
             specs=head.specs,
             max_iterations=settings.max_iterations,
             max_tokens=settings.max_tokens,
-            context_window=model.window,
+            context_window=known_window(session.log, model),
             temperature=settings.temperature,
             reasoning_effort=settings.reasoning_effort,
             gates=self.gates,
             boundaries=self.boundaries(session),
+            ratios=self.ratios,
+            reported=last_reported(session.log),
             steer=lambda: self._steer(context, recorder),
         )
 
@@ -153,8 +157,7 @@ class RunStage:
 
     def boundaries(self, session: Session) -> Boundaries:
         """Return where this session's passes cut, as its log says."""
-        base = Boundaries(chatty=self.tools.chatty, max_result_chars=self.settings.max_tool_result_chars)
-        return at_cuts(base, session.log.cuts)
+        return at_cuts(Boundaries(chatty=self.tools.chatty), session.log.cuts)
 
     def _tool_context(self, context: TurnContext) -> ToolContext:
         session = context.session

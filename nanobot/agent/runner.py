@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 from nanobot.agent.calls import CallRunner
 from nanobot.agent.decide import AskAgain, Finish, GiveUp, RefuseCalls, RunTools, Tally, decide, final_text, tally
-from nanobot.agent.govern import CannotFit, Governor
+from nanobot.agent.govern import CannotFit, Decided, Governor, answer_room, prompt_budget
+from nanobot.agent.meter import Gauge
 from nanobot.agent.spec import AgentRunResult, AgentRunSpec
-from nanobot.agent.tokens import estimate_text, estimate_tools
+from nanobot.agent.tokens import estimate_fixed, estimate_tools
 from nanobot.bus.runtime_events import Usage
 from nanobot.errors import BadRequest, ContextOverflow, ProviderError
 from nanobot.messages import (
@@ -27,7 +28,6 @@ from nanobot.messages import (
 from nanobot.providers.base import LLMProvider, LLMRequest, LLMResponse
 from nanobot.session.entries import EntryId
 
-_MARGIN = 0.02  # of the window: what estimates may be off by
 _MOST_ROOM = 4  # times max_tokens that an answer may get after calls were cut off
 
 
@@ -59,9 +59,16 @@ class _Run:
         self.injected = False
         self.no_tools = False
         self.specs = spec.specs if spec.specs is not None else spec.tools.specs()
-        self.overhead = estimate_text(spec.system) + estimate_tools(self.specs)
-        self.window = int(spec.context_window * (1 - _MARGIN)) - self.overhead
-        self.governor = Governor(budget_tokens=self.window - spec.max_tokens, boundaries=spec.boundaries)
+        self.governor = Governor(
+            budget_tokens=prompt_budget(spec.context_window, spec.max_tokens),
+            boundaries=spec.boundaries,
+            gauge=Gauge(
+                model=spec.model,
+                ratios=spec.ratios,
+                overhead=estimate_fixed(spec.system) + estimate_tools(self.specs),
+                reported=spec.reported,
+            ),
+        )
         self.calls = CallRunner(spec, self.said)
 
     def said(self, message: Message, finish: str | None = None) -> None:
@@ -142,8 +149,10 @@ class _Run:
         try:
             return await self.send()
         except ContextOverflow as error:
-            self.governor.harder(error.limit_tokens)
-            self.leave_out_images()
+            window = self.governor.harder(self.everything(), error.limit_tokens, self.spec.max_tokens)
+            self.spec.checkpoint.cut(
+                Decided(f"window:{self.spec.model}", window, "the provider refused a longer request")
+            )
         except BadRequest as error:
             if "image" not in str(error).lower() or not self.leave_out_images():
                 raise
@@ -155,20 +164,21 @@ class _Run:
             self.spec.checkpoint.cut(cut)
         response = await self.provider.stream(self.request(tuple(fitted.messages), fitted.tokens), self.spec.emit)
         if response.usage:
-            self.governor.observe(fitted.messages, self.overhead, response.usage.input_tokens)
+            self.governor.learn(fitted.messages, response.usage.input_tokens)
         self.no_tools = False
         return response
 
     def request(self, messages: tuple[Message, ...], tokens: int) -> LLMRequest:
         spec = self.spec
-        more_room = spec.max_tokens * min(2**self.tally.malformed, _MOST_ROOM)
+        room = answer_room(spec.context_window, spec.max_tokens)
+        more_room = min(room * min(2**self.tally.malformed, _MOST_ROOM), spec.context_window - tokens - room)
         forbidden = self.no_tools or self.tally.last_round
         return LLMRequest(
             model=spec.model,
             system=spec.system,
             messages=messages,
             tools=self.specs,
-            max_tokens=max(spec.max_tokens, min(more_room, self.window - tokens)),
+            max_tokens=max(room, more_room),
             tool_choice="none" if forbidden else "auto",
             temperature=spec.temperature,
             reasoning_effort=spec.reasoning_effort,

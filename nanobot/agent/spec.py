@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 
 from nanobot.agent.gates import Gate
 from nanobot.agent.govern import Decided
+from nanobot.agent.meter import Ratios, Reported
 from nanobot.agent.passes import Boundaries
 from nanobot.agent.tools.base import Planned, ToolContext
 from nanobot.agent.tools.registry import ToolRegistry
@@ -55,6 +56,9 @@ class AgentRunSpec:
         initial_messages: history and the current user message; OpenAI-form dicts are converted once.
         so_far: what this Turn has said already, with finish reasons, when it goes on after a restart.
         intents: intents of calls in ``so_far`` that have no result.
+        ratios: how far token estimates are off, by model; shared by all runs.
+        reported: the newest size that the provider reported of this conversation, if nothing was cut since.
+        max_round_chars: what the results of one answer may have together.
         steer: returns (and logs) user messages that came in meanwhile; asked at the top of each iteration.
         context: what tools may know; the call id is filled in for each call.
     """
@@ -74,6 +78,9 @@ class AgentRunSpec:
     reasoning_effort: Literal["low", "medium", "high"] | None = None
     gates: Sequence[Gate] = ()
     boundaries: Boundaries = field(default_factory=Boundaries)
+    ratios: Ratios = field(default_factory=Ratios)
+    reported: Reported | None = None
+    max_round_chars: int = 64_000
     steer: Callable[[], Sequence[UserMessage]] = tuple
     so_far: Sequence[tuple[Message, str | None]] = ()
     intents: Mapping[str, Intent] = field(default_factory=dict[str, Intent])

@@ -12,6 +12,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 from nanobot.messages import AssistantMessage, ImagePart, Message, TextPart, UserMessage
 from nanobot.providers.base import ToolSpec
@@ -21,10 +22,10 @@ MESSAGE_TOKENS = 6  # role, separators, ids
 
 _PIECES = re.compile(
     r"[A-Za-z0-9+/]{48,}={0,2}"  # perhaps base64
-    r"|([^\w\s])\1{3,}"  # rulers
+    r"|([!-/:-@\[-^`{-~])\1{3,}"  # rulers
     r"|[A-Z]?[a-z]+|[A-Z]+"
     r"|[ ]?[0-9]+"  # no vocabulary joins a space to a number
-    r"|_+|\n\s*|[ \t\r\f\v]{2,}|[^\w\s]+",
+    r"|_+|\n\s*|[ \t\r\f\v]{2,}|[!-/:-@\[-^`{-~]+",
     re.ASCII,
 )
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[+/=]+")
@@ -56,6 +57,12 @@ def estimate_text(text: str) -> int:
         total += sum(_of_char(char) * count for char, count in Counter(text).items() if char > "\x7f")
     pieces = Counter(match.group() for match in _PIECES.finditer(text))
     return math.ceil(total + sum(_of_piece(piece) * count for piece, count in pieces.items()))
+
+
+@lru_cache(maxsize=64)
+def estimate_fixed(text: str) -> int:
+    """Estimate a text that is sent again and again, once."""
+    return estimate_text(text)
 
 
 def estimate_message(message: Message) -> int:
@@ -103,18 +110,18 @@ def _of_char(char: str) -> float:
 
 def _of_piece(piece: str) -> float:
     first, size = piece[0], len(piece)
-    if size >= 48 and first.isalnum() and piece != piece.lower():
+    if size >= 48 and first.isalnum() and not piece.isalpha() and not piece.isdigit():
         return size / 1.38 if _is_random(piece) else sum(map(_of_piece, _WORDS.findall(piece)))
     if piece[-1].isdigit() and (first == " " or first.isdigit()):
         return -(-len(piece.strip()) // 3) + (first == " ")
     if first.isspace():
-        return 1 + size // 16
+        return 1.5 + size // 16 if first != "\n" else 1 + size // 16
     if first == "_":
         return 0.7
     if first.isupper() and (size == 1 or piece[-1].isupper()):
-        return max(1.0, size / 1.75)
+        return max(1.0, size / 1.7)
     if first.isalpha():
-        return 1.0 if size <= 5 else 1 + (size - 5) * 0.17 if size <= 16 else size / 1.85
+        return 1.0 if size <= 5 else 1 + (size - 5) * 0.27 if size <= 16 else size / 1.85
     if size > 3 and piece.count(first) == size:
         return 1 + size // 40
     return 1.0 if size == 1 else 1 + (size - 2) * 0.45

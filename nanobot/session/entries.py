@@ -169,17 +169,22 @@ class Cut:
     why: str = ""
     floor: EntryId | None = None
     carry: JsonObject | None = None
+    usage: Usage | None = None  # what it cost to find out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """``text`` stands for everything before ``keep_from``; it was made from what went up to ``covers_to``."""
+    """``text`` stands for everything before ``keep_from``; it was made from what went up to ``covers_to``.
+
+    ``undo_floor`` is the oldest entry that is needed to take it back.
+    """
 
     id: EntryId
     text: str
     covers_to: EntryId
     keep_from: EntryId
     floor: EntryId
+    undo_floor: EntryId | None = None
     usage: Usage | None = None
     carry: JsonObject | None = None
 

@@ -70,6 +70,16 @@ class OpenTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class BeforeSummary:
+    """What a summary took the place of, for taking it back."""
+
+    rows: tuple[Row, ...]
+    summary: Summary | None
+    summary_position: int
+    cuts: dict[str, Cut]
+
+
+@dataclass(frozen=True, slots=True)
 class Recorded:
     """How the Turn or command of an inbound message ended."""
 
@@ -91,6 +101,7 @@ class SessionLog:
         self.head: Head | None = None
         self.cuts: dict[str, Cut] = {}
         self.summary: Summary | None = None
+        self.before_summary: BeforeSummary | None = None  # of the newest summary, as far as it was read
         self.settings: JsonObject = {}
         self.usage = Usage()
         self.seen: dict[str, None] = {}
@@ -290,6 +301,10 @@ class SessionLog:
             case "settings":
                 changes = {name: value for name, value in effect.items() if name != "type"}
                 self.settings = {**self.settings, **changes}
+                if "model" in changes:
+                    self.head = None  # another model has another cache, and may want another prompt
+            case "uncompact":
+                self._uncompact(str(effect.get("target")))
             case _:
                 pass
 
@@ -307,16 +322,40 @@ class SessionLog:
 
     def _cut(self, entry: Cut) -> None:
         self.cuts[entry.pass_name] = entry
-        if entry.pass_name == "snip":
+        if entry.usage:
+            self.usage += entry.usage
+        if entry.pass_name == "trim":  # rows that no pass shows any more; the head lies before the floor, too
             self.head = None
             self._drop_before(entry.at)
 
     def _summarized(self, entry: Summary) -> None:
+        self.before_summary = BeforeSummary(tuple(self.rows), self.summary, self._summary_position, dict(self.cuts))
         self.summary = entry
         self._summary_position = self._position
         self.head = None
-        self.cuts = {}
+        if entry.usage:
+            self.usage += entry.usage
+        # The summary stands for what was left out; what is kept stays as short as it was.
+        self.cuts = {name: cut for name, cut in self.cuts.items() if name not in ("snip", "bare", "trim")}
         self._drop_before(entry.keep_from)
+
+    def _uncompact(self, target: str) -> None:
+        """Take the newest summary back: what it replaced stands again, and what was said since after it."""
+        before = self.before_summary
+        if before is None or self.summary is None or self.summary.id != target:
+            return
+        last = number(before.rows[-1].entry) if before.rows else -1
+        self.rows = [*before.rows, *(row for row in self.rows if number(row.entry) > last)]
+        self.summary, self._summary_position = before.summary, before.summary_position
+        self.cuts = {**before.cuts, **self.cuts}
+        self.head = None
+        self.before_summary = None
+        self.undone += 1
+
+    @property
+    def summary_position(self) -> int:
+        """Where in the fold the newest summary stands."""
+        return self._summary_position
 
     def _drop_before(self, entry: EntryId) -> None:
         keep = next(
@@ -327,12 +366,13 @@ class SessionLog:
     def _reset(self) -> None:
         self.resets += 1
         self.rows = []
-        self.summary = None
+        self.summary = self.before_summary = None
         self.head = None
-        self.cuts = {}
+        self.cuts = {name: cut for name, cut in self.cuts.items() if name.startswith("window:")}
 
     def _undo(self, target: str) -> None:
         self.undone += 1
+        self.before_summary = None
         start = next((index for index, row in enumerate(self.rows) if row.turn == target), None)
         if start is None:
             return
