@@ -57,7 +57,7 @@ class Boundaries:
 
 def at_cuts(boundaries: Boundaries, cuts: Mapping[str, Cut]) -> Boundaries:
     """Return the boundaries where a log's cuts put them."""
-    at = {name: number(cut.at) for name, cut in cuts.items()}
+    at = {name: max(0, number(cut.at)) for name, cut in cuts.items()}
     limits = [(int(name[6:]), before) for name, before in at.items() if name[:6] == "limit:" and name[6:].isdigit()]
     return replace(
         boundaries,

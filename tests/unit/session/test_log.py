@@ -172,12 +172,12 @@ def test_a_reset_forgets_the_conversation_but_not_the_inbox() -> None:
     assert {"m1", "m9"} <= set(log.seen)
 
 
-@pytest.mark.parametrize("pass_name", ["snip", "microcompact"])
-def test_only_a_snip_drops_rows(pass_name: str) -> None:
+@pytest.mark.parametrize("pass_name", ["trim", "microcompact"])
+def test_only_a_trim_drops_rows(pass_name: str) -> None:
     """Other cuts change what the model sees of a row, not whether it is there."""
     log = folded(*turn(1, 1), *turn(2, 10), Cut(id="e20", pass_name=pass_name, at="e10"))
 
-    assert texts(log)[0] == ("q2" if pass_name == "snip" else "q1")
+    assert texts(log)[0] == ("q2" if pass_name == "trim" else "q1")
 
 
 def test_the_floor_keeps_everything_that_is_still_needed() -> None:
@@ -198,7 +198,7 @@ def _floored(live: SessionLog, floor: str | None, entries: list[Entry]) -> Sessi
     return folded(*entries[ids.index(floor) if floor else len(entries) - 1 :])
 
 
-@pytest.mark.parametrize("kind", ["summary", "snip", "reset"])
+@pytest.mark.parametrize("kind", ["summary", "trim", "reset"])
 def test_a_reader_that_stops_at_the_floor_finds_what_the_writer_has(kind: str) -> None:
     """After a restart everything is as it was, whichever entry ends the reading."""
     entries = [
@@ -216,8 +216,8 @@ def test_a_reader_that_stops_at_the_floor_finds_what_the_writer_has(kind: str) -
             last: Entry = Summary(
                 id="e20", text="s", covers_to="e5", keep_from="e10", floor=floor or "e20", carry=carry
             )
-        case "snip":
-            last = Cut(id="e20", pass_name="snip", at="e10", floor=floor, carry=carry)
+        case "trim":
+            last = Cut(id="e20", pass_name="trim", at="e10", floor=floor, carry=carry)
         case _:
             last = Reset(id="e20", floor=floor or "e20", carry=carry)
     live.apply(last)
