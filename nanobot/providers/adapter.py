@@ -1,8 +1,8 @@
 """The network half that both wires share: one provider over a ``Wire``.
 
 A ``Wire`` is what differs: how a message is encoded, what a body looks like, how a stream folds, how the SDK is made and how its
-errors are ours.  The provider around it keeps encodings, loads images and the SDK off the event loop, reads within limits, and
-answers a model's refusal of images by asking once more without them.
+errors are ours.  The provider around it keeps encodings, loads images and the SDK off the event loop, and reads within limits.  It
+sends what it is given: leaving something out is the runner's decision, which the log must know of.
 
 The SDKs are slow to import (up to two seconds), so they are loaded in a thread at the first request, or before it by ``warm``.
 """
@@ -16,8 +16,8 @@ from nanobot.errors import ProviderError
 from nanobot.messages import ImagePart, Message, UserMessage
 from nanobot.providers.base import Emit, LLMRequest, LLMResponse
 from nanobot.providers.endpoint import first_token_s, proxy_for
-from nanobot.providers.faults import Endpoint, refuses_images
-from nanobot.providers.images import LoadedImage, blind, load_image
+from nanobot.providers.faults import Endpoint
+from nanobot.providers.images import LoadedImage, load_image
 from nanobot.providers.reading import Fold, Limits, SdkStream, read_answer
 from nanobot.providers.settings import RemoteSettings
 
@@ -72,7 +72,7 @@ class Wire(Protocol[E]):
         ...
 
     def depends(self, message: Message) -> bool:
-        """Whether a message's encoding depends on more than the wire: the server, the model, whether it takes images."""
+        """Whether a message's encoding depends on more than the wire: the server, the model."""
         ...
 
     def encode(self, message: Message, model: str, images: Images) -> E: ...
@@ -132,7 +132,6 @@ class RemoteProvider(Generic[E]):
         self._name = name
         self._wire = wire
         self._limits = limits
-        self._blind = BlindModels()
         self._sdk = Lazy(wire.load)
 
     @property
@@ -144,22 +143,6 @@ class RemoteProvider(Generic[E]):
         await self._sdk.get()
 
     async def stream(self, request: LLMRequest, emit: Emit) -> LLMResponse:
-        try:
-            return await self._ask(request, emit)
-        except ProviderError as error:
-            if not self._blind.learn(error, request):
-                raise
-        return await self._ask(request, emit)
-
-    async def encoded(self, request: LLMRequest) -> list[bytes]:
-        return self._wire.prefix(request, await self._elements(request))
-
-    async def close(self) -> None:
-        sdk = self._sdk.take()
-        if sdk is not None:
-            await sdk.client.close()
-
-    async def _ask(self, request: LLMRequest, emit: Emit) -> LLMResponse:
         wire = self._wire
         body = wire.body(request, await self._elements(request))
         fold = wire.new_fold(request)
@@ -183,14 +166,21 @@ class RemoteProvider(Generic[E]):
             emit(delta)
         return fold.response(request, provider=self._name, tag=wire.tag)
 
+    async def encoded(self, request: LLMRequest) -> list[bytes]:
+        return self._wire.prefix(request, await self._elements(request))
+
+    async def close(self) -> None:
+        sdk = self._sdk.take()
+        if sdk is not None:
+            await sdk.client.close()
+
     async def _elements(self, request: LLMRequest) -> list[E]:
         """Return each message's encoding, made now for those that have none yet.
 
         An encoding that depends on the wire alone is kept under its name, the others under all they depend on.
         """
         wire, model = self._wire, request.model
-        with_images = model not in self._blind
-        plain, special = wire.name, (wire.tag, model, with_images)
+        plain, special = wire.name, (wire.tag, model)
         out: list[E] = []
         for message in request.messages:
             kept = message.encoded
@@ -198,7 +188,7 @@ class RemoteProvider(Generic[E]):
             if element is None:
                 element = kept.get(special)
             if element is None:
-                images = await _images_of(message, with_images=with_images)
+                images = await _images_of(message)
                 element = wire.encode(message, model, images)
                 kept[special if wire.depends(message) else plain] = element
             out.append(element)
@@ -227,34 +217,11 @@ class Lazy(Generic[S]):
         return value
 
 
-async def _images_of(message: Message, *, with_images: bool) -> Images:
+async def _images_of(message: Message) -> Images:
     if not isinstance(message, UserMessage):
         return {}
     images: Images = {}
     for part in message.parts:
         if isinstance(part, ImagePart):
-            images[part] = await asyncio.to_thread(load_image, part) if with_images else blind(part)
+            images[part] = await asyncio.to_thread(load_image, part)
     return images
-
-
-class BlindModels:
-    """The models that turned out to refuse images: they get a text in their place from then on."""
-
-    def __init__(self) -> None:
-        self._models: set[str] = set()
-
-    def __contains__(self, model: str) -> bool:
-        return model in self._models
-
-    def learn(self, error: ProviderError, request: LLMRequest) -> bool:
-        """Take note of an error; say whether asking again without images may help."""
-        has_images = any(
-            isinstance(part, ImagePart)
-            for message in request.messages
-            if isinstance(message, UserMessage)
-            for part in message.parts
-        )
-        if request.model in self._models or not has_images or not refuses_images(error):
-            return False
-        self._models.add(request.model)
-        return True

@@ -81,13 +81,11 @@ class Blocks:
 
 
 def depends(message: Message, _dialect: Dialect) -> bool:
-    """Say whether a message's encoding depends on more than the wire: on the server, the model, or whether it takes images."""
+    """Say whether a message's encoding depends on more than the wire: on the server or the model."""
     match message:
         case AssistantMessage():
             return message.extra is not None
-        case UserMessage():
-            return any(isinstance(part, ImagePart) for part in message.parts)
-        case ToolMessage():
+        case UserMessage() | ToolMessage():
             return False
 
 

@@ -46,11 +46,6 @@ def load_image(part: ImagePart) -> LoadedImage | str:
     return LoadedImage(media_type, base64.b64encode(data).decode("ascii"))
 
 
-def blind(part: ImagePart) -> str:
-    """Return the text that stands for an image that the model does not take."""
-    return _left_out(part, "this model takes no images, or not that many")
-
-
 def inspect_image(data: bytes) -> tuple[str, tuple[int, int] | None]:
     """Return (media type, (width, height)) as the bytes themselves say; "" for other formats, None for a damaged header."""
     for magic, media_type, size_of in _FORMATS:

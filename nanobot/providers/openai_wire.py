@@ -94,13 +94,11 @@ Element = UserRow | bytes
 
 
 def depends(message: Message, dialect: Dialect) -> bool:
-    """Say whether a message's encoding depends on more than the wire: on the server, the model, or whether it takes images."""
+    """Say whether a message's encoding depends on more than the wire: on the server or the model."""
     match message:
         case AssistantMessage():
             return bool(message.extra or (message.tool_calls and dialect.gemini))
-        case UserMessage():
-            return any(isinstance(part, ImagePart) for part in message.parts)
-        case ToolMessage():
+        case UserMessage() | ToolMessage():
             return False
 
 

@@ -23,6 +23,7 @@ from nanobot.errors import (
 )
 from nanobot.messages import AssistantMessage, ImagePart, TextPart, ToolCall, ToolMessage, UserMessage, user_text
 from nanobot.providers.base import LLMProvider, ToolCallRequest
+from nanobot.providers.faults import refuses_images
 from tests.contract.provider_cases import ALL, QUICK, WIRES, Seen, ask, follow, serving
 from tests.fakes.llm_server import Call, Oddity, Reply, Tokens
 
@@ -253,22 +254,20 @@ async def test_images_are_sent_or_replaced_by_a_reason(make: Make, tmp_path: Pat
 
 
 @wires
-async def test_e13_a_model_without_eyes_is_asked_again_without_images(make: Make, tmp_path: Path) -> None:
-    """When a model refuses images, the request is repeated once with a text in their place, and later ones begin so."""
+async def test_e13_a_refusal_of_images_is_known_as_one(make: Make, tmp_path: Path) -> None:
+    """The caller can tell that leaving images out may help, and is the one to do it: the log must know."""
     (tmp_path / "a.png").write_bytes(PNG)
     seen = UserMessage((TextPart("look"), ImagePart(str(tmp_path / "a.png"), "image/png", "")))
     refusal = Reply(
         status=400,
         error={"type": "error", "error": {"type": "invalid_request_error", "message": "image input is not supported"}},
     )
-    async with serving(make, refusal, Reply("ok"), Reply("again")) as (server, provider):
-        first = await provider.stream(ask(seen), Seen())
-        second = await provider.stream(ask(seen), Seen())
+    async with serving(make, refusal) as (server, provider):
+        with pytest.raises(BadRequest) as caught:
+            await provider.stream(ask(seen), Seen())
 
-    assert (first.text, second.text) == ("ok", "again")
-    assert len(server.chats) == 3
-    assert b"takes no images" in server.chats[1].raw
-    assert b"takes no images" in server.chats[2].raw
+    assert refuses_images(caught.value)
+    assert len(server.chats) == 1
 
 
 @wires
