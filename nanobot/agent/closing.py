@@ -21,11 +21,16 @@ def told(run: AgentRunResult) -> str:
         case "user_stop" | "replaced":
             return f"{run.final_content}\n\n[stopped]" if run.final_content else ""
         case _ if run.error is not None:
-            return (
-                f"{run.final_content}\n\n⚠ {run.error}".strip() if run.final_content != run.error else f"⚠ {run.error}"
-            )
+            return f"{run.final_content}\n\n⚠ {run.error}" if run.final_content else f"⚠ {run.error}"
         case _:
             return run.final_content
+
+
+def content_of(told: str, *, stop_reason: str, error: str | None) -> str:
+    """Return the result's content out of what the person was told: the inverse of ``told``."""
+    if error is not None:
+        return told.removesuffix(f"⚠ {error}").removesuffix("\n\n")
+    return told.removesuffix("\n\n[stopped]") if stop_reason in ("user_stop", "replaced") else told
 
 
 def unkept(why: str) -> str:

@@ -5,6 +5,7 @@ that goes on after a restart decides as the undisturbed one would have.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -141,6 +142,12 @@ def final_text(steps: Sequence[tuple[Message, str | None]]) -> str:
         elif parts and not (message.text == CONTINUE and not isinstance(message, ToolMessage)):
             break
     return "".join(reversed(parts))
+
+
+def with_tools(text: str, used: Sequence[str]) -> str:
+    """Return why there is no answer, with the tools that ran meanwhile: their effects are there all the same."""
+    counted = ", ".join(f"{name} ({times} times)" if times > 1 else name for name, times in Counter(used).items())
+    return f"{text} Tools called before: {counted}." if used else text
 
 
 def decide(answer: AssistantMessage, finish: str, so_far: Tally, *, max_iterations: int) -> Decision:

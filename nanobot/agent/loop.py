@@ -14,6 +14,7 @@ from typing import cast
 from uuid import uuid4
 
 from nanobot.agent import commands
+from nanobot.agent.closing import content_of
 from nanobot.agent.stages import Stages
 from nanobot.agent.taking import next_message
 from nanobot.agent.turn import Running, TurnContext, TurnResult, drive
@@ -299,7 +300,7 @@ def _work_left(session: Session) -> tuple[str | None, tuple[str, ...]]:
 def _result(key: SessionKey, recorded: Recorded) -> TurnResult:
     finished = recorded.finished
     return TurnResult(
-        content=recorded.content,
+        content=content_of(recorded.content, stop_reason=finished.stop_reason, error=finished.error),
         stop_reason=finished.stop_reason,
         usage=finished.usage,
         tools_used=recorded.tools_used,

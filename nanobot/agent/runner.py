@@ -8,7 +8,18 @@ comes from the ``Governor``.  A Turn that goes on after a restart is the same ca
 from collections.abc import Mapping
 
 from nanobot.agent.calls import CallRunner
-from nanobot.agent.decide import AskAgain, Finish, GiveUp, RefuseCalls, RunTools, Tally, decide, final_text, tally
+from nanobot.agent.decide import (
+    AskAgain,
+    Finish,
+    GiveUp,
+    RefuseCalls,
+    RunTools,
+    Tally,
+    decide,
+    final_text,
+    tally,
+    with_tools,
+)
 from nanobot.agent.govern import CannotFit, Decided, Governor, answer_room, prompt_budget
 from nanobot.agent.meter import Gauge
 from nanobot.agent.spec import AgentRunResult, AgentRunSpec
@@ -103,9 +114,12 @@ class _Run:
                 self.add_runtime(text)
             case Finish(reason=reason):
                 return self.result(final_text(self.steps), reason)
+            case GiveUp(reason="refusal" as reason, text=text):
+                self.calls.refuse(message, self.answered(message), text)
+                return self.result(text, reason)
             case GiveUp(reason=reason, text=text):
                 self.calls.refuse(message, self.answered(message), text)
-                return self.result(text, reason, error=None if reason == "refusal" else text)
+                return self.result("", reason, error=with_tools(text, self.worked()))
         return None
 
     def last_answer(self) -> tuple[AssistantMessage, str] | None:
@@ -123,6 +137,9 @@ class _Run:
         """Return the ids of this answer's calls that have results."""
         wanted = {call.id for call in message.tool_calls}
         return {m.call_id for m, _ in self.steps if isinstance(m, ToolMessage) and m.call_id in wanted}
+
+    def worked(self) -> list[str]:
+        return [message.name for message, _ in self.steps if isinstance(message, ToolMessage) and not message.is_error]
 
     def take_steering(self) -> None:
         for message in self.spec.steer():

@@ -256,20 +256,8 @@ def write_log(home: Path, lines: list[Line]) -> None:
     at.log(KEY).write_text("".join(json.dumps(line) + "\n" for line in [header, *lines]))
 
 
-KNOWN = {  # repairs that are still to come
-    ("openai", "a08_assistant_rows_side_by_side_at_the_end"),
-    ("openai", "a08_a_log_that_begins_with_an_answer"),
-    ("anthropic", "a08_a_log_that_begins_with_an_answer"),
-    ("anthropic", "a02_one_id_in_two_answers"),
-}
-ALL = [
-    pytest.param(wire, case, marks=[pytest.mark.xfail(reason="not repaired yet")] if (wire, case) in KNOWN else [])
-    for wire in WIRES
-    for case in CASES
-]
-
-
-@pytest.mark.parametrize(("wire", "case"), ALL)
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("wire", WIRES)
 async def test_damaged_logs_go_on(wire: Wire, case: str, tmp_path: Path) -> None:
     """The next request is legal although the log is not, holds all that was said, and ends with the new message."""
     damage = CASES[case]

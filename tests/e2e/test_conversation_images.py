@@ -36,11 +36,11 @@ async def test_a_picture_is_shown_in_every_request_and_logged_by_path(wire: Wire
 async def test_e13_a_refused_picture_is_left_out_and_the_answer_says_so(
     wire: Wire, refusal: dict[str, object], tmp_path: Path
 ) -> None:
-    """(a) A model without eyes is asked once more without the picture, is told of it, and is not sent it again by this process."""
+    """(a) A model without eyes is asked once more without the picture, is told of it, and is never sent it again."""
     picture = tmp_path / "dot.png"
     picture.write_bytes(png())
     no = Reply(status=400, error={"type": "error", **refusal} if wire == "anthropic" else refusal)
-    async with LLMServer([no, Reply("I cannot see it."), Reply("Still not."), no, Reply("No.")]) as server:
+    async with LLMServer([no, Reply("I cannot see it."), Reply("Still not."), Reply("No.")]) as server:
         async with bot_on(server, wire, tmp_path, provider=impatient(server, wire)) as bot:
             first = await bot.process_direct("what is this?", session_key=KEY, media=[picture])
             second = await bot.process_direct("and now?", session_key=KEY)
@@ -49,7 +49,7 @@ async def test_e13_a_refused_picture_is_left_out_and_the_answer_says_so(
 
         assert (first.content, first.error, second.content) == ("I cannot see it.", None, "Still not.")
         assert (later.content, later.error) == ("No.", None)
-        assert ["image/png" in request.raw.decode() for request in server.chats] == [True, False, False, True, False]
+        assert ["image/png" in request.raw.decode() for request in server.chats] == [True, False, False, False]
         assert all("image" in request.raw.decode() for request in server.chats)
     assert await log_faults(tmp_path) == []
 

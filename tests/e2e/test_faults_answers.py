@@ -9,14 +9,9 @@ from nanobot.agent.decide import MAX_MALFORMED
 from nanobot.bus.runtime_events import RuntimeEvent, TextDelta
 from tests.e2e.bots import KEY, WIRES, Wire, bot_on, impatient, log_faults
 from tests.fakes.llm_server import Call, LLMServer, Recorded, Reply
+from tests.fakes.pictures import png
 
 BOTH = pytest.mark.parametrize("wire", WIRES)
-FREE = {"lenient_fields": ["reasoning", "reasoning_content"]}
-
-
-def answered_calls(request: Recorded) -> str:
-    """Return the request as text."""
-    return request.raw.decode()
 
 
 def forbids_calls(request: Recorded) -> bool:
@@ -37,7 +32,10 @@ EMPTY = {
 async def test_e02_an_empty_answer_after_tools_is_asked_for_once_more(wire: Wire, what: str, tmp_path: Path) -> None:
     """The model is asked to say something, with calls forbidden, and its answer is the answer."""
     replies = [Reply(tool_calls=[Call("list_dir", {"path": "."})]), EMPTY[what], Reply("Nothing is there.")]
-    async with LLMServer(replies, **FREE) as server, bot_on(server, wire, tmp_path) as bot:
+    async with (
+        LLMServer(replies, lenient_fields=["reasoning", "reasoning_content"]) as server,
+        bot_on(server, wire, tmp_path) as bot,
+    ):
         result = await bot.process_direct("look", session_key=KEY)
 
         assert (result.content, result.stop_reason, result.error) == ("Nothing is there.", "completed", None)
@@ -251,8 +249,6 @@ async def test_e32_the_same_call_with_new_results_may_go_on(wire: Wire, tmp_path
 @BOTH
 async def test_e14_a_body_that_is_too_large_loses_its_pictures(wire: Wire, tmp_path: Path) -> None:
     """413 although the tokens would fit: the pictures go, and the request is sent once more."""
-    from tests.fakes.pictures import png
-
     pictures: list[Path] = []
     for number in range(4):
         pictures.append(tmp_path / f"{number}.png")
