@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from nanobot.session.blobs import Blobs
-from nanobot.session.disk import DirSyncs
+from nanobot.session.disk import DirSyncs, sync_dir
 from nanobot.session.files import Layout
-from tests.fakes.disk import FaultyDisk
+from tests.fakes.disk import FaultyDisk, PowerDisk
 
 
 @pytest.fixture
@@ -70,3 +70,15 @@ def test_another_sessions_blob_is_unknown(blobs: Blobs) -> None:
         blobs.get("theirs", blob)
 
     assert blob == hashlib.sha256(b"secret").hexdigest()
+
+
+def test_a19_folders_that_a_dead_process_left_unsynced_are_synced(tmp_path: Path) -> None:
+    """A blob survives a power cut also in folders that were made by a process that was killed before it synced them."""
+    disk = PowerDisk(tmp_path / "disk")
+    at = Layout(tmp_path / "disk" / "data")
+    at.blob_dir("k").mkdir(parents=True)
+    sync_dir(disk, tmp_path / "disk")  # the writer's part
+    blob = Blobs(disk=disk, at=at, dir_syncs=DirSyncs(disk), sync=True).put("k", b"data")
+    disk.cut_power(tmp_path / "after")
+
+    assert (Layout(tmp_path / "after" / "data").blob_dir("k") / blob).read_bytes() == b"data"

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from nanobot.bus.events import InboundMessage
+from nanobot.session.disk import make_dirs
 from nanobot.session.entries import Finished
 from nanobot.session.files import stem
 from nanobot.session.jsonl import JsonlStore
 from nanobot.session.settings import SessionSettings
+from tests.fakes.disk import FaultyDisk
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,18 @@ async def test_files_are_private(tmp_path: Path) -> None:
     modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in (tmp_path / "data").rglob("*")}
     assert modes == {(True, 0o700), (False, 0o600)}
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+
+
+def test_a19_a_new_folder_is_synced_or_not_there(tmp_path: Path) -> None:
+    """When the sync of a new folder's name fails, the next try does not take the folder for safe."""
+    disk = FaultyDisk()
+    disk.fail("fsync", 2)
+    with pytest.raises(OSError, match="error"):
+        make_dirs(disk, tmp_path / "a" / "b", sync=True)
+    before = disk.calls["fsync"]
+    make_dirs(disk, tmp_path / "a" / "b", sync=True)
+
+    assert disk.calls["fsync"] == before + 1
 
 
 async def test_building_a_store_touches_nothing(tmp_path: Path) -> None:

@@ -292,6 +292,76 @@ async def test_who_could_not_lock_gives_way_to_who_could(
     assert await ids(tmp_path) == ["e1"]
 
 
+async def test_who_could_not_lock_does_not_write_over_what_came_meanwhile(
+    make_store: MakeStore, disk: FaultyDisk, tmp_path: Path
+) -> None:
+    """The same when the other process is gone again: what was read at the claim is no longer the log."""
+    disk.refuse(errno.EROFS, "open", "mkdir")
+    claim = await (store := make_store()).claim(KEY, "loop")
+    disk.heal()
+    other = make_store("other")
+    await other.append(await other.claim(KEY, "other"), Finished(id="e1"), sync=True)
+    await other.close()
+    with pytest.raises(StaleClaim):
+        await store.append(claim, Finished(id="e1", content="another"), sync=True)
+    await store.release(claim)
+    again = await store.claim(KEY, "loop")
+
+    assert list(again.entries) == [Finished(id="e1")]
+
+
+async def test_a_long_backlog_is_written_to_its_end(make_store: MakeStore, disk: FaultyDisk, tmp_path: Path) -> None:
+    """What waits is written block by block until nothing waits."""
+    store = make_store()
+    claim = await store.claim(KEY, "loop")
+    disk.refuse(errno.ENOSPC, "write")
+    for n in range(6):
+        store.append(claim, Finished(id=f"e{n}", content="x" * 700_000), sync=False)
+    await until(lambda: store.refusing(KEY) is not None)
+    disk.heal()
+    found: list[str] = []
+    for _ in range(200):
+        if len(found := await ids(tmp_path)) == 6:
+            break
+        await asyncio.sleep(0.01)
+
+    assert found == [f"e{n}" for n in range(6)]
+
+
+async def test_much_unsynced_is_synced_unasked_and_insisted_on(make_store: MakeStore, disk: FaultyDisk) -> None:
+    """Memory holds a few MB of unsynced lines of a log at most, and a sync for that reason is tried until it succeeds."""
+    store = make_store()
+    claim = await store.claim(KEY, "loop")
+    await store.append(claim, Finished(id="e"), sync=True)
+    disk.refuse(errno.EIO, "fsync")
+    for n in range(7):
+        store.append(claim, Finished(id=f"e{n}", content="x" * 700_000), sync=False)
+    await until(lambda: store.refusing(KEY) is not None)
+    disk.heal()
+
+    await until(lambda: store.refusing(KEY) is None)
+
+
+async def test_two_torn_writes_cost_nothing_before_them(
+    make_store: MakeStore, disk: FaultyDisk, tmp_path: Path
+) -> None:
+    """After a torn write that could not be cut off, cutting off the next one takes nothing else with it."""
+    store = make_store(sync="off")
+    claim = await store.claim(KEY, "loop")
+    await store.append(claim, Finished(id="e1"), sync=False)
+    disk.short_writes = True
+    for fails_too in ("truncate", None):
+        disk.fail("write", 2, errno.ENOSPC)
+        if fails_too:
+            disk.fail(fails_too, 1)
+        with pytest.raises(DiskRefused):
+            await store.append(claim, Finished(id=f"e2{fails_too}"), sync=False)
+        await until(lambda: store.refusing(KEY) is None)
+        await store.append(claim, Finished(id=f"e3{fails_too}"), sync=False)
+
+    assert await ids(tmp_path) == ["e1", "e2truncate", "e3truncate", "e2None", "e3None"]
+
+
 async def test_a_log_removed_behind_our_back_is_brought_back(make_store: MakeStore, tmp_path: Path) -> None:
     """When the data directory vanishes under an open log, the next entry finds it again, with all that came before."""
     store = make_store()
