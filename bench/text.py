@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
 
-from bench.rig import KEY, Bare, Cost, Meter, Recording, WireName, bot, model_server, sends, turns, wire_pair
+from bench.rig import KEY, Bare, Cost, Meter, Recording, WireName, best, bot, model_server, sends, turns, wire_pair
 from bench.table import Row
 from nanobot.app import Nanobot
 from nanobot.messages import AssistantMessage, user_text
@@ -73,11 +73,7 @@ async def _compare(nanobot: Nanobot, provider: Recording, bare: Bare, *, turns_a
         meter = Meter()
         await sends(bare, bodies)
         floors.append(meter.cost(turns_a_round))
-    return _best(ours), _best(floors)
-
-
-def _best(costs: Sequence[Cost]) -> Cost:
-    return Cost(min(cost.cpu_ms for cost in costs), min(cost.wall_ms for cost in costs))
+    return best(ours), best(floors)
 
 
 def _rows(what: str, ours: Cost, floor: Cost, *, most_over_ms: float | None = None) -> list[Row]:
