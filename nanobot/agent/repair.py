@@ -78,25 +78,22 @@ def drop_orphan_results(messages: Sequence[Message]) -> list[Message]:
 
 
 def answer_open_calls(messages: Sequence[Message]) -> list[Message]:
-    """Answer every call that has no result as interrupted, and make call ids unique within their message."""
+    """Answer every call that has no result as interrupted, in its place, and make call ids unique within their message."""
     out: list[Message] = []
-    open_calls: dict[str, str] = {}
-
-    def close() -> None:
-        out.extend(ToolMessage(call_id, name, INTERRUPTED, is_error=True) for call_id, name in open_calls.items())
-        open_calls.clear()
+    calls: tuple[ToolCall, ...] = ()
+    block: list[ToolMessage] = []
 
     for message in messages:
         if isinstance(message, ToolMessage):
-            open_calls.pop(message.call_id, None)
-        else:
-            close()
-            if isinstance(message, AssistantMessage):
-                message = _first_of_each_id(message)
-                open_calls = {call.id: call.name for call in message.tool_calls}
+            block.append(message)
+            continue
+        out += _answered(calls, block)
+        block = []
+        if isinstance(message, AssistantMessage):
+            message = _first_of_each_id(message)
+        calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
         out.append(message)
-    close()
-    return out
+    return out + _answered(calls, block)
 
 
 def drop_empty_answers(messages: Sequence[Message]) -> list[Message]:
@@ -156,6 +153,15 @@ def _with_own_ids(message: AssistantMessage) -> AssistantMessage:
 
 def _with_call_id(message: ToolMessage, call_id: str) -> Message:
     return derived(message, ("call id", call_id), lambda: replace(message, call_id=call_id))
+
+
+def _answered(calls: Sequence[ToolCall], block: list[ToolMessage]) -> list[ToolMessage]:
+    answered = {result.call_id for result in block}
+    missing = [ToolMessage(c.id, c.name, INTERRUPTED, is_error=True) for c in calls if c.id not in answered]
+    if not missing:
+        return block
+    rank = {call.id: index for index, call in enumerate(calls)}
+    return sorted([*block, *missing], key=lambda result: rank.get(result.call_id, len(rank)))
 
 
 def _first_of_each_id(message: AssistantMessage) -> AssistantMessage:
