@@ -23,7 +23,7 @@ class Blobs:
     at: Layout
     dir_syncs: DirSyncs
     sync: bool
-    named: set[Path] = field(default_factory=set[Path])  # folders whose own names are synced, as far as this process knows
+    named: set[Path] = field(default_factory=set[Path])  # folders whose own names this process has synced
 
     def put(self, key: SessionKey, data: bytes) -> BlobId:
         """Keep the bytes, safe on the disk when this returns.
