@@ -76,6 +76,7 @@ class TerminalChannel:
         self._clock = clock
         self._now = now
         self._view = View()
+        self._live = Live()
         self._pending: list[Segment] = []
         self._parts: list[str] = []
         self._wake = asyncio.Event()
@@ -88,13 +89,18 @@ class TerminalChannel:
         """Say who is talked to."""
         self._terminal = terminal
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a Turn is running."""
+        return self._view.draft.is_running
+
     def live(self) -> Live:
-        """Return what is moving now."""
-        return self._view.live(at=self._clock())
+        """Return what was moving when last something was printed: never more than what stands above it leads to."""
+        return self._live
 
     def interrupt(self) -> str | None:
         """Do what Ctrl-C means: stop the running Turn; without one, return a hint."""
-        if self._view.draft.is_running:
+        if self.is_busy:
             self._stop_wanted.set()
             return None
         return "(nothing is running; Ctrl-D leaves)"
@@ -178,7 +184,8 @@ class TerminalChannel:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            if self._view.draft.is_running:
+            if self.is_busy:
+                await self._print()
                 self._here.refresh()
 
     async def _stop_when_wanted(self) -> None:
@@ -195,6 +202,7 @@ class TerminalChannel:
     async def _print(self) -> None:
         async with self._printing:
             segments, self._pending = self._pending, []
+            self._live = self._view.live(at=self._clock())
             if segments:
                 await self._here.show(segments)
 

@@ -14,6 +14,7 @@ from nanobot.channels.cli import Terminal, TerminalChannel
 from nanobot.channels.manager import ChannelManager
 from nanobot.channels.terminal.view import Segment
 from nanobot.cli.bot import Bot
+from nanobot.cli.streams import write_err
 from nanobot.config.environment import terminal_facts
 from nanobot.config.settings import Settings
 
@@ -61,6 +62,8 @@ async def _until_left(bot: Bot, channel: TerminalChannel, on_interrupt: Callable
         listening = group.create_task(channel.listen(bot.accept), name="terminal")
         with _signals(on_interrupt, listening) as ended_by:
             await asyncio.wait({listening})
+        if channel.is_busy:
+            write_err("(a Turn was running; it goes on with your next message in this session)\n")
         core.cancel()
         outbox.cancel()
     return 128 + ended_by[0] if ended_by else 0

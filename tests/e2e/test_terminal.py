@@ -92,6 +92,18 @@ async def test_a_person_can_type_while_a_turn_runs(tmp_path: Path) -> None:
         assert b"and another" in server.requests[-1].raw
 
 
+async def test_leaving_during_a_turn_says_what_becomes_of_it(tmp_path: Path) -> None:
+    """Ctrl-D leaves at once, and nobody wonders where the answer went."""
+    async with chat(tmp_path, [Reply("x", hang="headers")]) as (server, person):
+        await person.sees("›")
+        person.types("first\r")
+        await asked(server)
+
+        assert await person.leaves() == 0
+        await person.sees("it goes on with your next message")
+        assert person.terminal_is_as_before
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 async def test_j08_a_signal_restores_the_terminal(number: signal.Signals, tmp_path: Path) -> None:
     """Killed in order during a Turn: raw mode is left, and the exit code names the signal."""

@@ -115,6 +115,23 @@ async def test_a_delivery_that_overtakes_its_events_is_shown_once() -> None:
     assert person.seen == [Segment("markdown", "the answer")]
 
 
+async def test_what_is_live_never_runs_ahead_of_what_is_printed() -> None:
+    """Between two frames no line is missing: the live part changes with the lines above it."""
+    person = Person()
+    listening = asyncio.create_task(person.channel.listen(person.accept))
+    await settle()
+    person.events.publish(TurnStarted(turn="t1", session_key=KEY))
+    person.events.publish(TextDelta("one\n\ntwo", turn="t1", session_key=KEY))
+    before = (person.channel.live().text, list(person.seen))
+    await settle()
+    after = (person.channel.live().text, person.seen)
+    person.leaves()
+    await listening
+
+    assert before == ("", [])
+    assert after == ("two", [Segment("markdown", "one")])
+
+
 async def test_input_that_is_no_person_waits_for_each_answer() -> None:
     """From a file, the second line is asked after the first was answered."""
     person = Person(one_by_one=True)

@@ -131,9 +131,10 @@ def test_an_alias_is_its_value() -> None:
 def test_f14_a_byte_order_mark_and_emoji_are_read(tmp_path: Path) -> None:
     """Files from any editor are UTF-8, whatever the locale says."""
     file = tmp_path / "c.yaml"
-    file.write_bytes("\ufeffa: 😀é\n".encode())
+    for text in ("\ufeffa: 😀é\n", '\ufeff{\n\t"a": "😀é"\n}'):
+        file.write_bytes(text.encode())
 
-    assert read(file, {}).data == {"a": "😀é"}
+        assert read(file, {}).data == {"a": "😀é"}
 
 
 def test_unreadable_files_are_refused(tmp_path: Path) -> None:

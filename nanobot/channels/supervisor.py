@@ -1,0 +1,219 @@
+"""Keep channels listening, and know how each of them is.
+
+A channel that fails is started again, ever more patiently, for ever: networks come back.  One that makes no progress is stopped and
+started anew; one that does not even stop is abandoned, so that it cannot hold up the rest.  After ``ABANDONED_MAX`` of those the
+supervisor gives up with an error, because only a new process gets rid of them.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, TypeAlias
+
+from nanobot.bus.runtime_events import ChannelStatus, RuntimeEvent
+from nanobot.channels.base import Accept, Channel
+from nanobot.errors import ChannelError
+
+log = logging.getLogger(__name__)
+
+ABANDONED_MAX = 3
+State: TypeAlias = Literal["starting", "up", "down", "stopped"]
+
+
+class Progress(Protocol):
+    """What a channel calls after each round with its platform, whether it brought something or not."""
+
+    def __call__(self, error: str | None = None) -> None:
+        """Say that a round ended: well, or with this error (one sentence, no secrets)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelFacts:
+    """How a channel is.  ``since`` is when its state began, ``progress_at`` its last round (None: it tells of none); in seconds."""
+
+    state: State = "starting"
+    detail: str = ""
+    since: float = 0.0
+    progress_at: float | None = None
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarts:
+    """How patiently channels are started again, and how long they may be silent or slow to stop, in seconds."""
+
+    base_s: float = 1.0
+    cap_s: float = 300.0
+    steady_s: float = 60.0  # up for so long: the next failure counts as the first
+    stop_s: float = 5.0
+    stall_s: float = 120.0
+    look_s: float = 1.0  # how often silence is looked for
+
+    def delay_s(self, failed: int, jitter: float) -> float:
+        """Return the wait after so many failures in a row; ``jitter`` from 0 to 1 takes up to half of it away."""
+        return min(self.cap_s, self.base_s * 2.0 ** min(failed - 1, 30)) * (1.0 - 0.5 * jitter)
+
+
+class ChannelBoard:
+    """What is known of each channel; changes are published as ``ChannelStatus``."""
+
+    def __init__(
+        self,
+        publish: Callable[[RuntimeEvent], None] = lambda event: None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._publish = publish
+        self._clock = clock
+        self._facts: dict[str, ChannelFacts] = {}
+        self._changed = asyncio.Event()
+
+    @property
+    def facts(self) -> Mapping[str, ChannelFacts]:
+        """Each channel's facts, by name."""
+        return self._facts
+
+    def progress_of(self, name: str) -> Progress:
+        """Return the ``Progress`` of one channel."""
+
+        def progress(error: str | None = None) -> None:
+            facts = self._facts.get(name, ChannelFacts())
+            if facts.state == "stopped":
+                return  # an abandoned listener talks on
+            self._facts[name] = replace(facts, progress_at=self._clock())
+            self.move(name, "down" if error else "up", error or "")
+
+        return progress
+
+    def move(self, name: str, state: State, detail: str = "", *, restarted: bool = False) -> None:
+        """Note a channel's state; a repeated one is no news."""
+        old = self._facts.get(name)
+        was = old or ChannelFacts()
+        restarts = was.restarts + restarted
+        if old is not None and (was.state, was.detail) == (state, detail):
+            self._facts[name] = replace(was, restarts=restarts)
+            return
+        since = was.since if old is not None and was.state == state else self._clock()
+        self._facts[name] = replace(was, state=state, detail=detail, since=since, restarts=restarts)
+        self._publish(ChannelStatus(name, state, detail))
+        self._changed.set()
+
+    def begin(self, name: str) -> None:
+        """Note that a channel starts to listen: its silence counts from here."""
+        self._facts[name] = replace(self._facts.get(name, ChannelFacts()), progress_at=None)
+        if self._facts[name].state != "down":  # a channel that keeps failing stays down until a round goes well
+            self.move(name, "starting")
+
+    async def settled(self) -> None:
+        """Wait until every channel got past ``starting``."""
+        while any(facts.state == "starting" for facts in self._facts.values()):
+            self._changed.clear()
+            await self._changed.wait()
+
+
+class Supervisor:
+    """Runs ``listen`` of each channel.
+
+    Args:
+        channels: whom to run.
+        accept: the port they hand messages to.
+        board: where their states are kept.
+        restarts: how patiently.
+        sleep: waits that many seconds.
+        jitter: returns a number from 0 to 1.
+        clock: seconds that only rise; the board's.
+    """
+
+    def __init__(
+        self,
+        channels: Iterable[Channel],
+        *,
+        accept: Accept,
+        board: ChannelBoard,
+        restarts: Restarts = Restarts(),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._channels = tuple(channels)
+        self._accept = accept
+        self._board = board
+        self._restarts = restarts
+        self._sleep = sleep
+        self._jitter = jitter
+        self._clock = clock
+        self.abandoned: list[asyncio.Task[None]] = []
+        for channel in self._channels:
+            board.move(channel.name, "starting")
+
+    async def run(self) -> None:
+        """Run every channel until cancelled, or until all have ended by themselves.  Cancelling takes ``stop_s`` at most.
+
+        Raises:
+            ChannelError: too many listeners had to be abandoned.
+        """
+        async with asyncio.TaskGroup() as group:
+            for channel in self._channels:
+                group.create_task(self._supervise(channel), name=f"channel {channel.name}")
+
+    async def _supervise(self, channel: Channel) -> None:
+        failed = 0
+        try:
+            while True:
+                self._board.begin(channel.name)
+                began = self._clock()
+                why = await self._listen(channel)
+                if why is None:
+                    break
+                failed = 1 if self._clock() - began >= self._restarts.steady_s else failed + 1
+                self._board.move(channel.name, "down", why, restarted=True)
+                await self._sleep(self._restarts.delay_s(failed, self._jitter()))
+        finally:
+            self._board.move(channel.name, "stopped")
+
+    async def _listen(self, channel: Channel) -> str | None:
+        """Let the channel listen once; return why it has to be started again, or None if it ended by itself."""
+        task = asyncio.create_task(channel.listen(self._accept), name=f"listen {channel.name}")
+        try:
+            while not task.done():
+                await asyncio.wait({task}, timeout=self._restarts.look_s)
+                if not task.done() and self._silent_s(channel.name) > self._restarts.stall_s:
+                    await self._end(channel.name, task)
+                    return f"no progress for {self._restarts.stall_s:.0f} s"
+        except asyncio.CancelledError:
+            await self._end(channel.name, task)
+            raise
+        return self._outcome(channel.name, task)
+
+    def _silent_s(self, name: str) -> float:
+        progress_at = self._board.facts[name].progress_at
+        return 0.0 if progress_at is None else self._clock() - progress_at
+
+    async def _end(self, name: str, task: "asyncio.Task[None]") -> None:
+        """Cancel a listener and wait a moment; leave it behind if it does not end."""
+        task.cancel()
+        await asyncio.wait({task}, timeout=self._restarts.stop_s)
+        if task.done():
+            if not task.cancelled():
+                task.exception()  # looked at, so that nobody complains
+            return
+        self.abandoned.append(task)
+        log.error("channel %s did not stop within %g s and was abandoned", name, self._restarts.stop_s)
+        if len(self.abandoned) >= ABANDONED_MAX:
+            raise ChannelError(
+                f"{len(self.abandoned)} listeners of channels did not stop; only a new process gets rid of them"
+            )
+
+    def _outcome(self, name: str, task: "asyncio.Task[None]") -> str | None:
+        if task.cancelled():
+            return "its listener was cancelled from inside"
+        error = task.exception()
+        if error is None:
+            return None
+        if not isinstance(error, ChannelError):  # a fault of the channel's; the others go on
+            log.error("channel %s failed", name, exc_info=error)
+        return str(error) or type(error).__name__
