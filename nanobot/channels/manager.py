@@ -18,6 +18,7 @@ from nanobot.errors import SendFailed, SendRejected, SessionError
 
 log = logging.getLogger(__name__)
 
+AMBIGUOUS_MAX = 2  # tries of one part that may have arrived although they failed
 SETTLED = ("sent", "refused", "withdrawn")
 LANE_MAX = 1_000
 
@@ -101,6 +102,7 @@ class ChannelManager:
     async def _deliver_part(self, channel: Channel, part: OutboundPart) -> bool:
         """Send one part; False when it may still go out some other day."""
         await self._note(part, "sending", None)
+        ambiguous = 0
         for failed in range(1, self._patience.attempts + 1):
             try:
                 ref = await channel.send(part)
@@ -111,6 +113,9 @@ class ChannelManager:
             except SendFailed as error:
                 log.info("sending answer %s by %s failed (try %d): %s", part.out, channel.name, failed, error)
                 part = _once_more(part, error)
+                ambiguous += error.maybe_sent
+                if ambiguous >= AMBIGUOUS_MAX:  # better late than three times
+                    return False
                 if failed < self._patience.attempts:
                     await self._sleep(self._patience.delay_s(failed, error.retry_after_s))
             else:
@@ -145,6 +150,8 @@ def open_parts(message: OutboundMessage) -> list[OutboundPart]:
                 count=len(message.parts),
                 text=message.text[start:end],
                 may_be_repeat=state == "sending",
+                before=message.text[:start],
+                ref=message.refs[index] if index < len(message.refs) else None,
             )
         )
     return parts

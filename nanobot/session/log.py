@@ -108,6 +108,7 @@ class SessionLog:
         self.last_turn = 0
         self.resets = 0  # since this fold began, like ``undone``: to notice that a snapshot is void
         self.undone = 0
+        self._early: dict[str, list[Delivery]] = {}  # of the open Turn's answer, which is not owed yet: drafts
         self._last_id = 0
         self._position = 0
         self._summary_position = 0
@@ -274,17 +275,24 @@ class SessionLog:
         answer = next((row for row in reversed(self.rows) if row.entry == entry.answer), None) if entry.answer else None
         content = entry.content if entry.content is not None else _text(answer)
         inbound = entry.inbound
+        began: tuple[int, EntryId] | None = None
         if self.open and self.open.turn == entry.turn:
+            began = (self.open.position, self.open.started)
             inbound = (*self.open.inbound, *inbound)
             self.open = None
         self._take_up(entry.inbound)
         for owed in entry.owed:
             self.owed[owed.out] = _outbound(self.key, owed, content)
             at = (answer.position, answer.entry) if answer else (self._position, entry.id)
-            self._anchors[owed.out] = at
+            early = self._early.pop(owed.out, None)
+            self._anchors[owed.out] = began if early and began else at
+            for delivery in early or ():
+                self._delivered(delivery)
         tools = tuple(
             row.message.name for row in self.turn_rows(entry.turn or "") if isinstance(row.message, ToolMessage)
         )
+        if began:
+            self._early.clear()
         for message_id in inbound:
             self.recorded[message_id] = Recorded(entry, content, tools)
         while len(self.recorded) > KEPT_RESULTS:
@@ -310,6 +318,8 @@ class SessionLog:
 
     def _delivered(self, entry: Delivery) -> None:
         message = self.owed.get(entry.out)
+        if message is None and self.open and entry.out.startswith(f"{self.open.turn}."):
+            self._early.setdefault(entry.out, []).append(entry)
         if message is None or not 0 <= entry.part < len(message.parts):
             return
         states, refs = list(message.states), list(message.refs)

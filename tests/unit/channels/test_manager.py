@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from nanobot.bus.events import OutboundMessage, Route
 from nanobot.bus.queue import Mailbox
@@ -208,3 +209,25 @@ async def test_a_waiting_lane_does_not_hold_up_the_others() -> None:
         await ChannelManager([channel], record=record, sleep=sleep).run(box)
 
     assert [part.text for part in channel.sent] == ["quick", "slow", "after"]
+
+
+async def test_d08_what_may_have_arrived_is_sent_once_more_at_most() -> None:
+    """Two tries of unknown outcome, the second marked; then the answer stays owed."""
+    tries: list[bool] = []
+
+    def decide(part: OutboundPart) -> None:
+        tries.append(part.may_be_repeat)
+        raise SendFailed("cut", maybe_sent=True)
+
+    outbox = Outbox(FakeChannel(decide))
+    await outbox.deliver(answer("x"))
+
+    assert tries == [False, True]
+    assert [state for _, _, state, _ in outbox.recorded] == ["sending"]
+
+
+def test_a_part_knows_what_came_before_and_what_was_reserved_for_it() -> None:
+    """A channel can show a part alone, and edit instead of sending."""
+    message = replace(answer("aabb", parts=2), refs=("7", None))
+
+    assert [(part.before, part.ref) for part in open_parts(message)] == [("", "7"), ("aa", None)]
