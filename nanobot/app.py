@@ -87,7 +87,7 @@ class Nanobot:
             extra_roots=[self._media],
             default_max_chars=agent.max_tool_result_chars,
         )
-        registry = ToolRegistry(
+        self.tools = ToolRegistry(
             [*(tool for tool in builtin if tool.name not in {mine.name for mine in own}), *own],
             redact=Redactor(_secrets(settings)),
             default_max_chars=agent.max_tool_result_chars,
@@ -95,7 +95,7 @@ class Nanobot:
         )
         run_stage = RunStage(
             settings=agent,
-            tools=registry,
+            tools=self.tools,
             builder=ContextBuilder(
                 settings.workspace, agent.system_prompt, ZoneInfo(agent.timezone) if agent.timezone else None
             ),
@@ -222,6 +222,10 @@ class Nanobot:
             await session.restore()
             await session.append(Delivery(id=session.log.new_id(), out=out, part=part, state=state, ref=ref))
 
+    async def resume(self, session_key: SessionKey) -> None:
+        """Take up what an earlier process left in one session: an open Turn, pending messages, owed answers."""
+        await self.loop.resume(session_key)
+
     async def run(self) -> None:
         """Work on what the bus brings, until cancelled or closed."""
         await self.loop.run()
@@ -258,7 +262,9 @@ class _Models:
         providers = self._settings.providers
         if self._own is not None:
             return Model(provider=self._own, model=name.partition("/")[2], ref=name, window=self._window(name))
-        provider, model = build(providers, ref or self._settings.models, environ=self._environ)
+        provider, model = build(
+            providers, ref or self._settings.models, environ=self._environ, retry=self._settings.agent.retry
+        )
         return Model(provider=provider, model=model, ref=name, window=self._window(name))
 
     def _window(self, name: str) -> int:

@@ -136,18 +136,31 @@ class AgentLoop:
         """Whether any session has a worker."""
         return bool(self._workers)
 
+    @property
+    def running(self) -> dict[SessionKey, str]:
+        """What each session's running Turn is doing: its tools, or the model."""
+        return {key: ", ".join(running.tools.values()) or "the model" for key, running in self._running.items()}
+
     async def recover(self) -> None:
-        """Take up again what an earlier process left: open Turns, pending messages, owed answers."""
+        """Take up again what an earlier process left, in every session that may have something."""
         for key in await self._sessions.store.unfinished():
             try:
-                async with self._sessions.open(key) as session:
-                    await session.restore()
-                    for message in session.log.owed.values():
-                        self._bus.publish_outbound(message)
-                    if session.log.open or session.log.pending:
-                        self._ensure_worker(key)
+                await self.resume(key)
             except NanobotError as error:
                 log.warning("session %r was not recovered: %s", key, error)
+
+    async def resume(self, key: SessionKey) -> None:
+        """Take up one session's open Turn, pending messages and owed answers.
+
+        Raises:
+            SessionBusy: another process holds it, and does so itself.
+        """
+        async with self._sessions.open(key) as session:
+            await session.restore()
+            for message in session.log.owed.values():
+                self._bus.publish_outbound(message)
+            if session.log.open or session.log.pending:
+                self._ensure_worker(key)
 
     async def shutdown(self, *, grace_s: float) -> None:
         """Let running Turns end, up to ``grace_s``; then stop the rest and leave them to be resumed."""

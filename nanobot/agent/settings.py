@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from nanobot.providers.settings import RetrySettings
+
 
 class CompactionSettings(BaseModel):
     """When and how older messages become a summary."""
@@ -36,4 +38,5 @@ class AgentSettings(BaseModel):
     join_within_s: float = Field(default=1.0, ge=0, description="messages sent this close together join one Turn")
     timezone: str | None = Field(default=None, description="IANA name; the system's when unset")
     session_ttl_minutes: int | None = Field(default=None, ge=1, description="compact sessions idle for this long")
+    retry: RetrySettings = RetrySettings()
     compaction: CompactionSettings = CompactionSettings()

@@ -57,6 +57,10 @@ class Bot(Protocol):
         """Write down what became of a part of an answer."""
         ...
 
+    async def resume(self, session_key: SessionKey) -> None:
+        """Take up what an earlier process left in this session."""
+        ...
+
     async def run(self) -> None:
         """Work on the bus until cancelled."""
         ...

@@ -17,6 +17,7 @@ from nanobot.cli.bot import Bot
 from nanobot.cli.streams import write_err
 from nanobot.config.environment import terminal_facts
 from nanobot.config.settings import Settings
+from nanobot.errors import NanobotError
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -37,7 +38,7 @@ async def converse(bot: Bot, settings: Settings, session_key: str) -> int:
     channel.attach(terminal)
     async with bot:
         await terminal.show([Segment("notice", welcome(settings, session_key))])
-        return await _until_left(bot, channel, on_interrupt)
+        return await _until_left(bot, channel, session_key, on_interrupt)
 
 
 def welcome(settings: Settings, session_key: str) -> str:
@@ -53,19 +54,28 @@ def welcome(settings: Settings, session_key: str) -> str:
     )
 
 
-async def _until_left(bot: Bot, channel: TerminalChannel, on_interrupt: Callable[[], None]) -> int:
+async def _until_left(bot: Bot, channel: TerminalChannel, session_key: str, on_interrupt: Callable[[], None]) -> int:
     """Run core, outbox and terminal; end the first two when the person leaves or a signal ends us."""
     manager = ChannelManager([channel], record=bot.record, publish=bot.events.publish)
+    refused: NanobotError | None = None
     async with asyncio.TaskGroup() as group:
         core = group.create_task(bot.run(), name="core")
         outbox = group.create_task(manager.run(bot.bus.outbound), name="outbox")
         listening = group.create_task(channel.listen(bot.accept), name="terminal")
         with _signals(on_interrupt, listening) as ended_by:
+            await asyncio.sleep(0)  # the terminal must watch before anything goes on
+            try:
+                await bot.resume(session_key)
+            except NanobotError as error:
+                refused = error
+                listening.cancel()
             await asyncio.wait({listening})
         if channel.is_busy:
-            write_err("(a Turn was running; it goes on with your next message in this session)\n")
+            write_err("(a Turn was running; it goes on when you come back to this session)\n")
         core.cancel()
         outbox.cancel()
+    if refused is not None:
+        raise refused
     return 128 + ended_by[0] if ended_by else 0
 
 

@@ -41,6 +41,7 @@ class FakeBot:
         self.bus = MessageBus()
         self.events = RuntimeEventBus()
         self.accepted: list[InboundMessage] = []
+        self.resumed: list[SessionKey] = []
         self.recorded: list[tuple[str, int, str]] = []
         self.stopped = 0
         self._script = script
@@ -73,6 +74,9 @@ class FakeBot:
 
     async def record(self, out: str, session_key: SessionKey, part: int, state: str, ref: str | None) -> None:
         self.recorded.append((out, part, state))
+
+    async def resume(self, session_key: SessionKey) -> None:
+        self.resumed.append(session_key)
 
     async def run(self) -> None:
         async for message in self.bus.inbound:
