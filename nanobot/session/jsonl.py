@@ -13,57 +13,28 @@ Constructing it does nothing.  A session stays open, and locked against other pr
 until its claim is released, or until ``close``.
 """
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nanobot.bus.events import Accepted, Duplicate, InboundMessage, SessionKey
-from nanobot.errors import DiskRefused, SessionBusy, SessionError, StaleClaim
-from nanobot.session.appending import AppendFile
+from nanobot.errors import SessionBusy, SessionError, StaleClaim
 from nanobot.session.blobs import Blobs
 from nanobot.session.browse import Browser
 from nanobot.session.codec import to_line
 from nanobot.session.disk import DirSyncs, Disk, refusal
 from nanobot.session.entries import BlobId, Entry, EntryId
 from nanobot.session.files import Layout
-from nanobot.session.inbox import Inbox
-from nanobot.session.locks import FileLock
-from nanobot.session.removal import remove_session
-from nanobot.session.repair import Opened, Opener, header_line
+from nanobot.session.holding import CLOSED, HeldSession, Holdings
 from nanobot.session.settings import SessionSettings
 from nanobot.session.store import Claim
 from nanobot.session.threads import Crew
 from nanobot.session.tickets import Ticket
-from nanobot.session.writer import LogWriter, Writer
+from nanobot.session.writer import Writer
 
 _READERS = 4
-_CLOSED = "The session store is closed."
-_OPEN_TRIES = 100  # each is one close by somebody else
-_log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-
-@dataclass(eq=False, slots=True)
-class _Session:
-    """A session that this process holds.
-
-    ``tail`` is what a claim will be given; once it is claimed the claim's holder keeps it.  ``unconfirmed`` are accepted
-    messages of which nobody has been told yet that they are durable.
-    """
-
-    key: SessionKey
-    writer: LogWriter
-    inbox: Inbox
-    epoch: int
-    tail: list[Entry]
-    reports: list[str]
-    read_only: str | None
-    claim: Claim | None = None
-    unconfirmed: dict[str, Ticket] = field(default_factory=dict[str, Ticket])
 
 
 def _utc_now() -> datetime:
@@ -92,19 +63,20 @@ class JsonlStore:
     ) -> None:
         disk = disk or Disk()
         sync = settings.sync != "off"
-        self._disk = disk
         self._at = Layout(data_dir)
-        self._settings = settings
-        self._now = now
-        self._opener = Opener(disk=disk, at=self._at, owner=owner, sync=sync, now=now)
         self._blobs = Blobs(disk=disk, at=self._at, dir_syncs=DirSyncs(disk), sync=sync)
         self._browser = Browser(disk=disk, at=self._at)
         self._writer = Writer(disk, self._at, settings)
         self._readers = Crew("session-read", _READERS)
-        self._sessions: dict[SessionKey, asyncio.Future[_Session]] = {}  # open, or being opened
-        self._closing: dict[SessionKey, asyncio.Task[None]] = {}
-        self._held: dict[Claim, _Session] = {}
-        self._closed = False
+        self._sessions = Holdings(
+            disk=disk,
+            at=self._at,
+            settings=settings,
+            owner=owner,
+            writer=self._writer,
+            readers=self._readers,
+            now=now,
+        )
 
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
@@ -115,7 +87,7 @@ class JsonlStore:
         may be accepted again: that tries again, and the first to be told that it is durable is told ``Accepted``, unless
         a Turn has taken it up meanwhile.
         """
-        session = await self._open(key)  # and no await between here and the queue
+        session = await self._sessions.open(key)  # and no await between here and the queue
         _check_writable(session)
         ticket = session.unconfirmed.get(inbound.id)
         tried_before = ticket is not None and ticket.error is not None
@@ -134,7 +106,7 @@ class JsonlStore:
 
     def append(self, claim: Claim, entry: Entry, *, sync: bool) -> Awaitable[None]:
         """See ``SessionStore.append``.  What it returns may be awaited, once, often or never."""
-        session = self._held.get(claim)
+        session = self._sessions.held.get(claim)
         if session is None:
             return self._failed(_ended(claim))
         if session.read_only is not None:
@@ -154,23 +126,20 @@ class JsonlStore:
 
     def refusing(self, key: SessionKey) -> str | None:
         """See ``SessionStore.refusing``."""
-        slot = self._sessions.get(key)
-        if slot is None or not slot.done() or slot.exception() is not None:
-            return None
-        refused = slot.result().writer.refused
-        return None if refused is None else str(refused)
+        session = self._sessions.find(key)
+        return str(session.writer.refused) if session is not None and session.writer.refused is not None else None
 
     # -- holding ---------------------------------------------------------------------------------------------------------------
 
     async def claim(self, key: SessionKey, owner: str) -> Claim:
         """See ``SessionStore.claim``.  The log's file is made by the first append."""
-        session = await self._open(key)
+        session = await self._sessions.open(key)
         if session.claim is not None:
             holder = session.claim.owner
             raise SessionBusy(f"Session {key!r:.80} is held by {holder} in this process.", owner=holder)
         claim = Claim(key=key, owner=owner, epoch=session.epoch, entries=session.tail, reports=session.reports)
         session.claim, session.tail = claim, []
-        self._held[claim] = session
+        self._sessions.held[claim] = session
         return claim
 
     async def renew(self, claim: Claim) -> None:
@@ -187,32 +156,20 @@ class JsonlStore:
 
     async def release(self, claim: Claim, *, settled: bool = False) -> None:
         """See ``SessionStore.release``.  What is queued is synced too, unless the mode is ``off``."""
-        session = self._held.get(claim)
+        session = self._sessions.held.get(claim)
         if session is None:
             return
         if settled:
             await self.settle(claim)
-        del self._held[claim]
-        await asyncio.shield(self._start_closing(session, self._flush_and_close(session)))
+        await self._sessions.release(session)
 
     async def delete(self, claim: Claim) -> None:
         """See ``SessionStore.delete``.  What was set aside in quarantine goes too."""
-        session = self._must_hold(claim)
-        del self._held[claim]
-        await asyncio.shield(self._start_closing(session, self._close_and_remove(session)))
+        await self._sessions.remove(self._must_hold(claim))
 
     async def close(self) -> None:
         """Write what is queued and give everything up, within ``close_timeout_s``.  Twice is harmless."""
-        self._closed = True
-        self._held.clear()
-        until = asyncio.get_running_loop().time() + self._settings.close_timeout_s
-        await _wait([slot for slot in self._sessions.values() if not slot.done()], until)
-        sessions = [slot.result() for slot in self._sessions.values() if slot.done() and not slot.exception()]
-        for session in sessions:
-            if session.key not in self._closing:
-                self._start_closing(session, self._flush_and_close(session))
-        await _wait(self._closing.values(), until)
-        await _wait(self._abandon([session for session in sessions if session.key in self._sessions]), until)
+        await self._sessions.close_all()
         self._writer.stop()
         self._readers.stop()
 
@@ -220,7 +177,8 @@ class JsonlStore:
 
     async def read(self, key: SessionKey, *, before: EntryId | None, limit: int) -> Sequence[Entry]:
         """See ``SessionStore.read``.  Includes what this process has queued and not written yet."""
-        unwritten = self._unwritten(key)
+        session = self._sessions.find(key)
+        unwritten = self._unwritten(session) if session is not None else ()
         return await self._in_thread(
             lambda: self._browser.read(key, before=before, limit=limit, unwritten=unwritten),
             "Reading",
@@ -233,7 +191,9 @@ class JsonlStore:
 
     async def keys(self) -> Sequence[SessionKey]:
         """See ``SessionStore.keys``."""
-        unwritten = [key for key in self._sessions if self._unwritten(key)]  # first: it may be written meanwhile
+        unwritten = [
+            session.key for session in self._sessions.all() if self._unwritten(session)
+        ]  # first: it may be written meanwhile
         found = await self._in_thread(self._browser.keys, "Reading", self._at.sessions)
         return list(dict.fromkeys([*found, *unwritten]))
 
@@ -243,7 +203,7 @@ class JsonlStore:
 
     # -- entries ---------------------------------------------------------------------------------------------------------------
 
-    def _enter(self, session: _Session, entry: Entry, *, sync: bool, marks: bool | None = None) -> Ticket:
+    def _enter(self, session: HeldSession, entry: Entry, *, sync: bool, marks: bool | None = None) -> Ticket:
         ticket = self._writer.ticket(to_line(entry), sync=sync)
         ticket.entry, ticket.marks = entry, marks
         self._writer.put(session.writer, ticket)
@@ -258,150 +218,34 @@ class JsonlStore:
         ticket.error, ticket.fatal = error, True
         return ticket
 
-    def _unwritten(self, key: SessionKey) -> list[Entry]:
+    def _unwritten(self, session: HeldSession) -> list[Entry]:
         """Return what is in memory because it may not be in the file, or not safely, yet."""
-        slot = self._sessions.get(key)
-        if slot is None or not slot.done() or slot.exception() is not None:
-            return []
         with self._writer.guard:
-            return [ticket.entry for ticket in slot.result().writer.tickets if ticket.entry is not None]
+            return [ticket.entry for ticket in session.writer.tickets if ticket.entry is not None]
 
-    def _must_hold(self, claim: Claim) -> _Session:
-        session = self._held.get(claim)
+    def _must_hold(self, claim: Claim) -> HeldSession:
+        session = self._sessions.held.get(claim)
         if session is None or session.writer.dead is not None:
             raise _ended(claim)
         return session
 
-    # -- opening and closing ---------------------------------------------------------------------------------------------------
-
-    async def _open(self, key: SessionKey) -> _Session:
-        """Return the session, opened if it was not.  The caller may count on it until its next await."""
-        for _ in range(_OPEN_TRIES):
-            if self._closed:
-                raise StaleClaim(_CLOSED)
-            closing = self._closing.get(key)
-            if closing is not None:
-                await asyncio.wait([closing])
-                continue
-            slot = self._sessions.get(key) or self._start_opening(key)
-            session = await asyncio.shield(slot)
-            if session.writer.dead is not None and session.claim is None and key not in self._closing:
-                self._start_closing(session, self._flush_and_close(session))
-                continue
-            if self._sessions.get(key) is slot and key not in self._closing:
-                return session
-        raise SessionBusy(f"Session {key!r:.80} is opened and closed all the time.", owner="this process")
-
-    def _start_opening(self, key: SessionKey) -> asyncio.Future[_Session]:
-        slot: asyncio.Future[_Session] = asyncio.get_running_loop().create_future()
-        self._sessions[key] = slot
-
-        def opened(found: asyncio.Future[Opened]) -> None:
-            error = found.exception()
-            if error is None:
-                slot.set_result(self._begin(key, found.result()))
-                return
-            del self._sessions[key]
-            slot.set_exception(error)
-            slot.exception()  # looked at, should every caller have been cancelled
-
-        self._readers.call(lambda: self._opener.open(key)).add_done_callback(opened)
-        return slot
-
-    def _begin(self, key: SessionKey, found: Opened) -> _Session:
-        file = AppendFile(
-            self._disk,
-            self._at.log(key),
-            header=lambda: header_line(key, self._now()),
-            sync=self._settings.sync != "off",
-        )
-        writer = LogWriter(key=key, file=file, lock=found.lock, lock_late=lambda: self._lock_late(key, found.size))
-        for line in found.repairs:
-            self._writer.put(writer, self._writer.ticket(line, sync=False))
-        return _Session(
-            key=key,
-            writer=writer,
-            inbox=Inbox(found.entries),
-            epoch=found.lock.epoch if found.lock else 1,
-            tail=found.entries,
-            reports=found.reports,
-            read_only=found.read_only,
-        )
-
-    def _lock_late(self, key: SessionKey, size: int) -> FileLock:
-        """Take the lock that the disk refused when the session was opened, if nobody wrote to the log since."""
-        lock = self._opener.lock(key)
-        path = self._at.log(key)
-        now_bytes = path.stat().st_size if path.exists() else 0
-        if now_bytes != size:
-            lock.release()
-            raise SessionBusy(f"Session {key!r:.80} was changed by another process.", owner="another process")
-        return lock
-
-    def _start_closing(self, session: _Session, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Run the closing as its own task, which no caller's cancellation ends halfway."""
-        task = asyncio.create_task(work, name=f"close session {session.key:.80}")
-        self._closing[session.key] = task
-
-        def ended(task: asyncio.Task[None]) -> None:
-            del self._closing[session.key]
-            if not task.cancelled():
-                task.exception()  # looked at, should the caller have been cancelled
-
-        task.add_done_callback(ended)
-        return task
-
-    async def _flush_and_close(self, session: _Session) -> None:
-        barrier = self._writer.ticket(b"", sync=True)
-        self._writer.put(session.writer, barrier)
-        try:
-            await barrier
-        except DiskRefused:
-            if session.claim is not None and not self._closed:
-                self._held[session.claim] = session
-            raise
-        except StaleClaim:  # another process took the session: nothing left to write
-            pass
-        del self._sessions[session.key]
-        await self._writer.close(session.writer)
-
-    async def _close_and_remove(self, session: _Session) -> None:
-        del self._sessions[session.key]
-        remove = lambda: remove_session(self._disk, self._at, session.key)  # noqa: E731 - one line, one caller
-        try:
-            await self._writer.close(session.writer, then=remove)
-        except OSError as error:
-            raise refusal(error, "Removing", self._at.log(session.key)) from error
-
-    def _abandon(self, sessions: list[_Session]) -> list[asyncio.Future[None]]:
-        for session in sessions:
-            _log.error("Session %.80r was closed with entries that the disk did not take.", session.key)
-        return [self._writer.close(session.writer) for session in sessions]
-
     async def _in_thread(self, function: Callable[[], T], doing: str, path: Path) -> T:
-        if self._closed:
-            raise StaleClaim(_CLOSED)
+        if self._sessions.closed:
+            raise StaleClaim(CLOSED)
         try:
             return await self._readers.call(function)
         except OSError as error:
             raise refusal(error, doing, path) from error
 
 
-async def _wait(futures: Iterable[asyncio.Future[Any]], until: float) -> None:
-    """Wait for all of them, but not past ``until`` on the loop's clock."""
-    waiting = tuple(futures)
-    if waiting:
-        await asyncio.wait(waiting, timeout=max(0.0, until - asyncio.get_running_loop().time()))
-
-
-def _check_writable(session: _Session) -> None:
+def _check_writable(session: HeldSession) -> None:
     if session.read_only is not None:
         raise _read_only(session)
     if session.writer.dead is not None:
         raise StaleClaim(str(session.writer.dead))
 
 
-def _read_only(session: _Session) -> SessionError:
+def _read_only(session: HeldSession) -> SessionError:
     return SessionError(f"Session {session.key!r:.80} can be read only: {session.read_only}.")
 
 

@@ -12,56 +12,23 @@ import json
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from nanobot.bus.events import SessionKey
 from nanobot.errors import DiskRefused, SessionError, StaleClaim
-from nanobot.session.appending import AppendFile
 from nanobot.session.disk import DirSyncs, Disk, make_dirs, refusal, write_new
 from nanobot.session.files import Layout
-from nanobot.session.locks import FileLock
+from nanobot.session.queueing import LogWriter, fail, finish, next_batch
 from nanobot.session.settings import SessionSettings
 from nanobot.session.threads import Crew, tell
 from nanobot.session.tickets import Ticket, answer
 
 _SYNCERS = 8
 _UNSYNCED_MAX_BYTES = 4 * 1024 * 1024  # a log with more than this unsynced is synced although nobody asked
-_BATCH_BYTES = 1024 * 1024
 _log = logging.getLogger(__name__)
-
-
-@dataclass(eq=False, slots=True)
-class LogWriter:
-    """The writer's side of one open log.
-
-    ``tickets`` are the lines that are not safe yet, oldest first; the first ``written`` of them are in the file.  ``lock_late``
-    takes the session's lock when it could not be had before.
-    """
-
-    key: SessionKey
-    file: AppendFile
-    lock: FileLock | None
-    lock_late: Callable[[], FileLock]
-    tickets: deque[Ticket] = field(default_factory=deque[Ticket])
-    written: int = 0
-    unsynced_bytes: int = 0
-    queued: bool = False
-    syncing: bool = False
-    sync_wanted: bool = False
-    sync_failed: bool = False  # until the writer has reopened the file
-    failed_syncs: int = 0  # in a row
-    folders: set[Path] = field(default_factory=set[Path])  # with names not synced yet
-    marked: bool = False
-    refused: DiskRefused | None = None
-    dead: SessionError | None = None  # nothing more will be written through this
-    gap: bool = False  # a line was dropped, so those behind it are too, until what is kept is written
-    after_sync: Callable[[], None] | None = None  # what waits for the descriptor to be free
 
 
 class Writer:
@@ -97,12 +64,10 @@ class Writer:
         """Queue a line.  One for which memory has no room any more is refused for good."""
         with self.guard:
             if log.dead is not None:
-                _fail(ticket, log.dead)
+                fail(ticket, log.dead)
             elif ticket.line and (log.gap or self._bytes + len(ticket.line) > self._max_bytes):
                 log.gap = True
-                _fail(
-                    ticket, DiskRefused(f"Session {log.key!r:.80} cannot keep more in memory while the disk refuses.")
-                )
+                fail(ticket, DiskRefused(f"Session {log.key!r:.80} cannot keep more in memory while the disk refuses."))
                 _log.error(
                     "An entry of session %.80r was dropped: the disk refuses and memory for it is full.", log.key
                 )
@@ -184,7 +149,7 @@ class Writer:
             again, log.sync_failed = log.sync_failed, False
             if again:
                 log.written = 0
-            batch = _next_batch(log)
+            batch = next_batch(log)
         try:
             if again:
                 log.file.doubt()
@@ -245,7 +210,7 @@ class Writer:
             )
             if not log.failed_syncs:
                 self._recovered(log)
-            futures = _finish(ticket for ticket in batch if not ticket.sync)
+            futures = finish(ticket for ticket in batch if not ticket.sync)
             self._start_sync(log)
         answer(futures, None)
 
@@ -293,7 +258,7 @@ class Writer:
             log.failed_syncs = 0
             self._above -= folders
             log.file.trust()
-            futures = _finish(islice(log.tickets, covered))
+            futures = finish(islice(log.tickets, covered))
             self._forget(log, covered)
             self._recovered(log)
             self._start_sync(log)
@@ -348,7 +313,7 @@ class Writer:
             futures: list[asyncio.Future[None]] = []
             for ticket in log.tickets:
                 if not ticket.done:
-                    _fail(ticket, error)
+                    fail(ticket, error)
                     futures += ticket.waiters()
             self._forget(log, len(log.tickets))
         answer(futures, error)
@@ -357,30 +322,6 @@ class Writer:
         for _ in range(count):
             self._bytes -= len(log.tickets.popleft().line)
         log.written = max(0, log.written - count)
-
-
-def _next_batch(log: LogWriter) -> list[Ticket]:
-    """Return what to write now: all that waits, but no more than a block of many MB at once."""
-    batch: list[Ticket] = []
-    size = 0
-    for ticket in islice(log.tickets, log.written, None):
-        batch.append(ticket)
-        size += len(ticket.line)
-        if size > _BATCH_BYTES:
-            break
-    return batch
-
-
-def _finish(tickets: Iterable[Ticket]) -> list[asyncio.Future[None]]:
-    futures: list[asyncio.Future[None]] = []
-    for ticket in tickets:
-        ticket.done, ticket.error = True, None
-        futures += ticket.waiters()
-    return futures
-
-
-def _fail(ticket: Ticket, error: SessionError) -> None:
-    ticket.error, ticket.fatal = error, True
 
 
 def _nothing() -> None:

@@ -1,13 +1,15 @@
 """Names and permissions of a session's files."""
 
 import re
+import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from nanobot.bus.events import InboundMessage
-from nanobot.session.disk import make_dirs
+from nanobot.session.disk import DirSyncs, make_dirs
 from nanobot.session.entries import Finished
 from nanobot.session.files import stem
 from nanobot.session.jsonl import JsonlStore
@@ -60,6 +62,22 @@ def test_a19_a_new_folder_is_synced_or_not_there(tmp_path: Path) -> None:
     make_dirs(disk, tmp_path / "a" / "b", sync=True)
 
     assert disk.calls["fsync"] == before + 1
+
+
+def test_syncs_of_one_folder_are_shared(tmp_path: Path) -> None:
+    """Those who ask while a folder is being synced share the next sync."""
+    disk = FaultyDisk()
+    syncs = DirSyncs(disk)
+    disk.gate.clear()
+    threads = [threading.Thread(target=syncs.sync, args=(tmp_path,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.005)
+    disk.gate.set()
+    for thread in threads:
+        thread.join(5)
+
+    assert disk.calls["fsync"] == 2
 
 
 async def test_building_a_store_touches_nothing(tmp_path: Path) -> None:
