@@ -125,7 +125,7 @@ class Agent:
         self._workspace = workspace
         run_stage = RunStage(
             settings=self.settings,
-            tools=ToolRegistry(self._tools),
+            tools=ToolRegistry(self._tools, default_max_chars=self.settings.max_tool_result_chars),
             builder=ContextBuilder(workspace),
             scratch=workspace.parent / "scratch",
             slots=asyncio.Semaphore(self.settings.concurrency),
