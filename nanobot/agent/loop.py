@@ -88,7 +88,7 @@ class AgentLoop:
                 f"a tool of session {session_key!r} called its own session, which would wait for itself for ever"
             )
         message = InboundMessage(
-            id=message_id or f"direct:{uuid4().hex}",
+            id=f"direct:{message_id or uuid4().hex}",  # never like an entry's own id
             session_key=session_key,
             sender=sender,
             text=text,

@@ -92,16 +92,22 @@ async def test_a_person_can_type_while_a_turn_runs(tmp_path: Path) -> None:
         assert b"and another" in server.requests[-1].raw
 
 
-async def test_leaving_during_a_turn_says_what_becomes_of_it(tmp_path: Path) -> None:
-    """Ctrl-D leaves at once, and nobody wonders where the answer went."""
-    async with chat(tmp_path, [Reply("x", hang="headers")]) as (server, person):
-        await person.sees("›")
-        person.types("first\r")
-        await asked(server)
+async def test_a_turn_that_was_left_goes_on_when_the_person_comes_back(tmp_path: Path) -> None:
+    """Ctrl-D leaves at once and says what becomes of the Turn; the next chat of the session ends it, unasked."""
+    async with LLMServer([Reply("x", hang="headers"), Reply("Here it is after all.")]) as server:
+        home = Home(tmp_path, config_for(server.url))
+        async with home.at_terminal("agent") as person:
+            await person.sees("›")
+            person.types("first\r")
+            await asked(server)
 
-        assert await person.leaves() == 0
-        await person.sees("it goes on with your next message")
-        assert person.terminal_is_as_before
+            assert await person.leaves() == 0
+            await person.sees("it goes on when you come back")
+            assert person.terminal_is_as_before
+        async with home.at_terminal("agent") as person:
+            await person.sees("Here it is after all.")
+
+            assert await person.leaves() == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
