@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, SecretStr
 
+from nanobot.agent.autocompact import AutoCompact
 from nanobot.agent.compaction import Consolidator
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.gates import Gate
@@ -66,6 +67,7 @@ class Nanobot:
         gates: Sequence[Gate] = (),
         hooks: Sequence[AgentHook] = (),
         environ: Mapping[str, str] | None = None,
+        around: Callable[[LLMProvider], LLMProvider] = lambda provider: provider,
     ) -> None:
         environ = environment() if environ is None else environ
         agent = settings.agent
@@ -74,9 +76,9 @@ class Nanobot:
         for hook in hooks:
             self.events.observe(hook.on_event)
         self.bus = MessageBus()
-        self.models = _Models(settings, provider, environ)
-        self._store = JsonlStore(settings.data_dir, settings=settings.session, owner=_owner())
-        self.sessions = SessionManager(self._store, owner=_owner())
+        self.models = _Models(settings, provider, environ, around)
+        self._store = JsonlStore(settings.data_dir, settings=settings.session, owner=owner())
+        self.sessions = SessionManager(self._store, owner=owner())
         self._media = settings.data_dir / "media"
         denied = [settings.data_dir, *([config_path] if config_path else [])]
         own = [_as_tool(tool) for tool in tools]
@@ -89,7 +91,7 @@ class Nanobot:
         )
         self.tools = ToolRegistry(
             [*(tool for tool in builtin if tool.name not in {mine.name for mine in own}), *own],
-            redact=Redactor(_secrets(settings)),
+            redact=Redactor(secrets_in(settings)),
             default_max_chars=agent.max_tool_result_chars,
             limits=settings.tools.limits,
         )
@@ -104,8 +106,11 @@ class Nanobot:
             now=lambda: datetime.now(UTC),
             gates=[*gates, *(HookGate(hook) for hook in hooks)],
         )
-        self._consolidator = Consolidator(models=self.models, agent=agent, events=self.events, sessions=self.sessions)
-        stages = Stages(models=self.models, run_stage=run_stage, compactor=self._consolidator, bus=self.bus)
+        self._consolidator = Consolidator(
+            models=self.models, agent=agent, events=self.events, sessions=self.sessions, chatty=registry.chatty
+        )
+        self._idle = _idle_compactor(agent.session_ttl_minutes, self._consolidator, self.sessions)
+        stages = Stages(models=self.models, run_stage=run_stage, compactor=self._idle or self._consolidator, bus=self.bus)
         self.loop = AgentLoop(sessions=self.sessions, stages=stages, bus=self.bus, events=self.events)
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -142,6 +147,8 @@ class Nanobot:
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait({self._sweeper})
+        if self._idle is not None:
+            await self._idle.close()
         await self._consolidator.close()
         await self.sessions.close()
         await self._store.close()
@@ -239,8 +246,15 @@ class Nanobot:
 class _Models:
     """The configured models, each built when it is first asked for."""
 
-    def __init__(self, settings: Settings, provider: LLMProvider | None, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        provider: LLMProvider | None,
+        environ: Mapping[str, str],
+        around: Callable[[LLMProvider], LLMProvider],
+    ) -> None:
         self._settings = settings
+        self._around = around
         self._own = provider
         self._environ = environ
         self._built: dict[str, Model] = {}
@@ -261,11 +275,13 @@ class _Models:
     def _build(self, ref: str | None, name: str) -> Model:
         providers = self._settings.providers
         if self._own is not None:
-            return Model(provider=self._own, model=name.partition("/")[2], ref=name, window=self._window(name))
+            return Model(
+                provider=self._around(self._own), model=name.partition("/")[2], ref=name, window=self._window(name)
+            )
         provider, model = build(
             providers, ref or self._settings.models, environ=self._environ, retry=self._settings.agent.retry
         )
-        return Model(provider=provider, model=model, ref=name, window=self._window(name))
+        return Model(provider=self._around(provider), model=model, ref=name, window=self._window(name))
 
     def _window(self, name: str) -> int:
         provider, model = split_ref(name, self._settings.providers)
@@ -278,22 +294,30 @@ class _Models:
             await model.provider.close()
 
 
+def _idle_compactor(
+    ttl_minutes: int | None, consolidator: Consolidator, sessions: SessionManager
+) -> AutoCompact | None:
+    if ttl_minutes is None:
+        return None
+    return AutoCompact(consolidator, sessions=sessions, ttl_s=ttl_minutes * 60)
+
+
 def _as_tool(given: Tool[Any] | Callable[..., object]) -> Tool[Any]:
     return function_tool(given) if inspect.isroutine(given) else cast("Tool[Any]", given)
 
 
-def _secrets(value: object) -> list[str]:
+def secrets_in(value: object) -> list[str]:
     """Return the values that must never show, wherever in the settings they stand."""
     match value:
         case SecretStr():
             return [value.get_secret_value()]
         case BaseModel():
-            return [secret for name in type(value).model_fields for secret in _secrets(getattr(value, name))]
+            return [secret for name in type(value).model_fields for secret in secrets_in(getattr(value, name))]
         case dict():
-            return [secret for item in cast("dict[str, object]", value).values() for secret in _secrets(item)]
+            return [secret for item in cast("dict[str, object]", value).values() for secret in secrets_in(item)]
         case _:
             return []
 
 
-def _owner() -> str:
+def owner() -> str:
     return f"process {os.getpid()} on {socket.gethostname()}"

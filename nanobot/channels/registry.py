@@ -6,7 +6,10 @@ from pathlib import Path
 
 from nanobot.bus.events import SessionKey
 from nanobot.bus.runtime_bus import RuntimeEventBus
+from nanobot.channels.base import Channel
+from nanobot.channels.settings import ChannelSettings
 from nanobot.channels.supervisor import Progress
+from nanobot.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,3 +26,12 @@ class ChannelPorts:
     progress: Progress
     data_dir: Path
     commands: Mapping[str, str]
+
+
+def build_channel(name: str, settings: ChannelSettings, ports: ChannelPorts) -> Channel:
+    """Return the channel for these settings.
+
+    Raises:
+        ConfigError: the settings cannot be used.
+    """
+    raise ConfigError(f"channels.{name}: channels of type {settings.type!r} are not in this version yet")

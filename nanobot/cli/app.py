@@ -38,6 +38,13 @@ class ExportFormat(StrEnum):
     markdown = "markdown"
 
 
+class LogFormat(StrEnum):
+    """How a log line looks."""
+
+    text = "text"
+    json = "json"
+
+
 class MessageList(StrEnum):
     """The four message lists of a Turn."""
 
@@ -62,6 +69,19 @@ def agent(
     from nanobot.cli.agent import run_agent
 
     _exit_with(lambda: run_agent(message=message, session_key=session, config=config, as_json=as_json))
+
+
+@app.command()
+def gateway(
+    config: Config = None,
+    log_format: Annotated[
+        LogFormat | None, typer.Option("--log-format", help="How log lines look, instead of log.format.")
+    ] = None,
+) -> None:
+    """Run the daemon with all configured channels, until it is ended."""
+    from nanobot.cli.gateway import start_gateway
+
+    _exit_with(lambda: start_gateway(config, log_format.value if log_format else None))
 
 
 @sessions.command("list")

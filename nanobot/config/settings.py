@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from nanobot.agent.settings import AgentSettings
 from nanobot.agent.tools.settings import ToolSettings
+from nanobot.channels.settings import ChannelSettings
 from nanobot.config.explain import closest, explain
+from nanobot.config.gateway import GatewaySettings
 from nanobot.config.loader import Document, KeyPath, read
 from nanobot.errors import ConfigError
 from nanobot.providers.models import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL, OFFLINE_MODEL
@@ -27,12 +29,15 @@ DEFAULT_MODELS = {"anthropic": DEFAULT_ANTHROPIC_MODEL, "openai": DEFAULT_OPENAI
 
 
 class LogSettings(BaseModel):
-    """What the operator's log on stderr looks like."""
+    """What the gateway's log looks like."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    level: Literal["debug", "info", "warning", "error"] = "warning"
+    level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
+    file: Path | None = Field(default=None, description="also written there, beside stderr")
+    file_max_bytes: int = Field(default=5_000_000, ge=10_000, description="then a new file is begun")
+    file_count: int = Field(default=5, ge=2, le=1_000, description="files kept, the current one included")
 
 
 class Settings(BaseModel):
@@ -50,7 +55,8 @@ class Settings(BaseModel):
     agent: AgentSettings = AgentSettings()
     tools: ToolSettings = ToolSettings()
     session: SessionSettings = SessionSettings()
-    channels: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    channels: dict[str, ChannelSettings] = Field(default_factory=dict[str, ChannelSettings])
+    gateway: GatewaySettings = GatewaySettings()
     log: LogSettings = LogSettings()
 
     @field_validator("providers")
@@ -62,9 +68,11 @@ class Settings(BaseModel):
 
     @field_validator("channels")
     @classmethod
-    def _none_yet(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        if value:
-            raise ValueError("this version has no channels to configure; the terminal needs no entry")
+    def _names_are_plain(cls, value: dict[str, ChannelSettings]) -> dict[str, ChannelSettings]:
+        if any(":" in name or not name for name in value):
+            raise ValueError("a channel's name is not empty and holds no ':'")
+        if "cli" in value:
+            raise ValueError("the name 'cli' is the terminal's, which needs no entry")
         return value
 
     @property
@@ -144,6 +152,11 @@ def _with_paths(document: Document, environ: Mapping[str, str]) -> dict[str, obj
             data[key] = home(environ) / key.removesuffix("_dir")
         else:
             raise ConfigError(f"{document.place((key,))}: expected a path")
+    log = data.get("log")
+    if isinstance(log, dict):
+        section = cast("dict[str, object]", log)
+        if isinstance(file := section.get("file"), str) and file:
+            data["log"] = section | {"file": base / _expand_home(file, environ)}
     return data
 
 

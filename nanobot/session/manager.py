@@ -210,6 +210,11 @@ class SessionManager:
         session = self._sessions.get(key)
         return session if session is not None and session.restored else None
 
+    @property
+    def in_memory(self) -> list[Session]:
+        """The sessions that are loaded and restored; not pinned."""
+        return [session for session in self._sessions.values() if session.restored]
+
     def with_pending(self) -> list[SessionKey]:
         """Return the keys of loaded sessions that have pending messages."""
         return [key for key, session in self._sessions.items() if session.log.pending]

@@ -14,6 +14,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.config.settings import Settings
 from nanobot.providers.settings import AnthropicSettings, OfflineSettings, OpenAISettings
 
@@ -145,6 +146,7 @@ def test_every_key_is_documented() -> None:
     keys = {key for key, _ in keys_of(Settings)}
     for provider in (AnthropicSettings, OpenAISettings, OfflineSettings):
         keys |= {key for key, _ in keys_of(provider, "providers.<name>.")}
+    keys |= {key for key, _ in keys_of(TelegramSettings, "channels.<name>.")}
 
     assert set(documented()) == keys
 
@@ -155,7 +157,8 @@ def test_documented_defaults_are_the_defaults() -> None:
     keys = dict(keys_of(Settings))
     for provider in (AnthropicSettings, OpenAISettings):
         keys |= dict(keys_of(provider, "providers.<name>."))
-    told_in_words = {"workspace", "data_dir", "providers.<name>.type"}
+    keys |= dict(keys_of(TelegramSettings, "channels.<name>."))
+    told_in_words = {"workspace", "data_dir", "providers.<name>.type", "channels.<name>.token"}
 
     wrong = {key: (written[key], default) for key, default in keys.items() if written[key] != _as_yaml(default)}
 

@@ -7,6 +7,7 @@ from typing import Any, cast, get_args
 import pytest
 from pydantic import BaseModel
 
+from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.config.loader import parse
 from nanobot.config.settings import Settings, build, load
 from nanobot.errors import ConfigError
@@ -162,7 +163,12 @@ def test_relative_paths_count_from_the_file() -> None:
             "providers: {a/b: {type: offline}}",
             "/etc/c.yaml:1: providers: a provider's name is not empty and holds no '/'",
         ),
-        ("channels: {telegram: {}}", "/etc/c.yaml:1: channels: this version has no channels to configure"),
+        ("channels: {telegram: {}}", "/etc/c.yaml:1: channels.telegram.token: this key is required"),
+        (
+            "channels: {'a:b': {token: '1:x'}}",
+            "/etc/c.yaml:1: channels: a channel's name is not empty and holds no ':'",
+        ),
+        ("channels: {cli: {token: '1:x'}}", "/etc/c.yaml:1: channels: the name 'cli' is the terminal's"),
         ("workspace: [s3cret]", "/etc/c.yaml:1: workspace: expected a path"),
         ("log:\n  level: true", "/etc/c.yaml:2: log.level: expected one of 'debug', 'info', 'warning' or 'error'"),
     ],
@@ -243,8 +249,13 @@ def test_the_example_loads_as_it_is() -> None:
     settings = load(ROOT / "config.example.yaml", HOME)
 
     assert settings.model_copy(
-        update={"providers": Settings().providers, "agent": settings.agent.model_copy(update={"model": None})}
+        update={
+            "providers": Settings().providers,
+            "agent": settings.agent.model_copy(update={"model": None}),
+            "channels": {},
+        }
     ) == (load(None, HOME))
+    assert not any(channel.enabled for channel in settings.channels.values())
 
 
 def test_the_example_holds_every_key() -> None:
@@ -257,6 +268,8 @@ def test_the_example_holds_every_key() -> None:
         kind = model.model_fields["type"].default
         shown = next(one for one in providers.values() if one["type"] == kind)
         assert not list(_missing(model, shown, f"providers.<{kind}>."))
+    channels = cast("Mapping[str, Mapping[str, Any]]", data["channels"])
+    assert not list(_missing(TelegramSettings, channels["telegram"], "channels.<telegram>."))
 
 
 def _missing(model: type[BaseModel], data: Mapping[str, Any], prefix: str) -> Iterator[str]:

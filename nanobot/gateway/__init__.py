@@ -1,0 +1,1 @@
+"""The daemon: channels around one ``Nanobot``, kept alive, watched, and ended in order."""

@@ -1,0 +1,56 @@
+"""A provider around a provider that tells how long calls take and how they fail."""
+
+import time
+from collections.abc import Callable
+
+from nanobot.bus.runtime_events import ModelEvent, ReasoningDelta, TextDelta
+from nanobot.errors import ProviderError
+from nanobot.gateway.metrics import Metrics
+from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse
+from nanobot.providers.retry import warm
+
+
+class Measured:
+    """An ``LLMProvider`` that behaves as the one inside."""
+
+    def __init__(
+        self, provider: LLMProvider, metrics: Metrics, *, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._provider = provider
+        self._metrics = metrics
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        return self._provider.name
+
+    async def stream(self, request: LLMRequest, emit: Emit) -> LLMResponse:
+        began = self._clock()
+        first: list[float] = []
+
+        def timed(event: ModelEvent) -> None:
+            if not first and isinstance(event, TextDelta | ReasoningDelta):
+                first.append(self._clock() - began)
+            emit(event)
+
+        try:
+            response = await self._provider.stream(request, timed)
+        except ProviderError as error:
+            name = error.provider or self.name
+            self._metrics.count("nanobot_model_errors_total", provider=name, error=type(error).__name__)
+            raise
+        provider = response.provider or self.name
+        self._metrics.time("nanobot_model_seconds", self._clock() - began, provider=provider)
+        if first:
+            self._metrics.time("nanobot_model_first_seconds", first[0], provider=provider)
+        return response
+
+    async def encoded(self, request: LLMRequest) -> list[bytes]:
+        return await self._provider.encoded(request)
+
+    async def warm(self) -> None:
+        """Load what the first request would otherwise wait for."""
+        await warm(self._provider)
+
+    async def close(self) -> None:
+        await self._provider.close()
