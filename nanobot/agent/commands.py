@@ -133,7 +133,10 @@ def _retry(context: CommandContext, rest: str) -> Outcome:
 async def _undo(context: CommandContext, rest: str) -> Outcome:
     turn = _last_turn(context.session)
     if turn is None:
-        return Outcome(text="There is nothing to undo.")
+        summary = (
+            " Older messages are a summary; /compact undo brings them back." if context.session.log.summary else ""
+        )
+        return Outcome(text=f"There is nothing to undo.{summary}")
     rows = context.session.log.turn_rows(turn)
     said = next((row.message.text for row in rows if isinstance(row.message, UserMessage)), "")
     said = said.rpartition("\n\n[")[0]  # without the runtime block
@@ -168,7 +171,7 @@ COMMANDS: dict[str, Command] = {
         Command("model", "show or change this conversation's model", _model),
         Command("retry", "run the last message again", _retry),
         Command("undo", "take the last message back, with its answer and the files it wrote", _undo),
-        Command("compact", "summarize older messages now", _compact),
+        Command("compact", "summarize older messages now; /compact undo takes the summary back", _compact),
     )
 }
 

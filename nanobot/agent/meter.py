@@ -23,6 +23,7 @@ _BELIEVABLE = (
 )  # reports this far off are not sizes of the whole prompt (some servers leave out what they cached)
 _SHARE = 0.5  # of the learned ratio that the newest report makes up
 _REMEMBERED = 64
+_SHOWS = frozenset({"microcompact", "limit", "images", "snip", "bare"})  # cuts that change what the model is shown
 _SMALLEST_WINDOW = 2_000  # less than that no model has
 
 
@@ -39,7 +40,7 @@ def last_reported(log: SessionLog) -> Reported | None:
     row = next((row for row in reversed(log.rows) if row.usage), None)
     if row is None or row.usage is None:
         return None
-    moved = [log.head, log.summary, *(cut for name, cut in log.cuts.items() if ":" not in name or name[:6] == "limit:")]
+    moved = [log.head, log.summary, *(cut for name, cut in log.cuts.items() if name.partition(":")[0] in _SHOWS)]
     is_void = log.head is None or any(entry and number(entry.id) > number(row.entry) for entry in moved)
     return None if is_void else Reported(row.entry, row.usage.input_tokens)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from nanobot.agent.meter import Gauge, Ratios
 from nanobot.agent.passes import Boundaries, govern
 from nanobot.agent.repair import is_person
 from nanobot.agent.tokens import estimate_message
@@ -58,6 +59,16 @@ def plan(messages: Sequence[Message], boundaries: Boundaries, *, budget: int, ga
         worth_it = early != boundaries and gauge.measure(govern(messages, early)) <= budget * TARGET
         return early if worth_it else boundaries
     return _harder(messages, boundaries, budget, gauge)
+
+
+def plan_messages(messages: Sequence[Message], boundaries: Boundaries, *, budget: int) -> Boundaries:
+    """Plan by estimates alone, for messages without a request around them."""
+    return plan(messages, boundaries, budget=budget, gauge=Gauge(model="", ratios=Ratios(), overhead=0))
+
+
+def compacted(messages: Sequence[Message], boundaries: Boundaries) -> Boundaries:
+    """Return boundaries with which all but the newest results of chatty tools are one line each."""
+    return _compact(messages, boundaries, KEEP_VERBATIM)
 
 
 def _harder(messages: Sequence[Message], start: Boundaries, budget: int, gauge: Measure) -> Boundaries:

@@ -14,7 +14,7 @@ class CompactionSettings(BaseModel):
 
     enabled: bool = True
     model: str | None = Field(default=None, description="<provider>/<model> for summaries; the agent's own when unset")
-    trigger: float = Field(default=0.7, gt=0.1, lt=1.0, description="share of the budget at which a summary is begun")
+    trigger: float = Field(default=0.8, gt=0.1, lt=1.0, description="share of the budget at which a summary is begun")
     keep_tokens: int = Field(default=8_000, ge=500, description="newest messages that stay verbatim, in tokens")
     timeout_s: float = Field(default=120.0, gt=0)
 
