@@ -107,10 +107,12 @@ class Nanobot:
             gates=[*gates, *(HookGate(hook) for hook in hooks)],
         )
         self._consolidator = Consolidator(
-            models=self.models, agent=agent, events=self.events, sessions=self.sessions, chatty=registry.chatty
+            models=self.models, agent=agent, events=self.events, sessions=self.sessions, chatty=self.tools.chatty
         )
         self._idle = _idle_compactor(agent.session_ttl_minutes, self._consolidator, self.sessions)
-        stages = Stages(models=self.models, run_stage=run_stage, compactor=self._idle or self._consolidator, bus=self.bus)
+        stages = Stages(
+            models=self.models, run_stage=run_stage, compactor=self._idle or self._consolidator, bus=self.bus
+        )
         self.loop = AgentLoop(sessions=self.sessions, stages=stages, bus=self.bus, events=self.events)
         self._sweeper: asyncio.Task[None] | None = None
 

@@ -123,9 +123,10 @@ class Agent:
         self._tools = list(tools)
         self._window = window
         self._workspace = workspace
+        registry = ToolRegistry(self._tools, default_max_chars=self.settings.max_tool_result_chars)
         run_stage = RunStage(
             settings=self.settings,
-            tools=ToolRegistry(self._tools, default_max_chars=self.settings.max_tool_result_chars),
+            tools=registry,
             builder=ContextBuilder(workspace),
             scratch=workspace.parent / "scratch",
             slots=asyncio.Semaphore(self.settings.concurrency),
@@ -134,7 +135,11 @@ class Agent:
         )
         models = OneModel(self.provider, window)
         self.consolidator = Consolidator(
-            models=models, agent=self.settings, events=self.runtime, sessions=self.sessions
+            models=models,
+            agent=self.settings,
+            events=self.runtime,
+            sessions=self.sessions,
+            chatty=registry.chatty,
         )
         stages = Stages(models=models, run_stage=run_stage, compactor=self.consolidator, bus=self.bus)
         self.loop = AgentLoop(sessions=self.sessions, stages=stages, bus=self.bus, events=self.runtime)
