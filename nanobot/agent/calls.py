@@ -10,16 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import groupby
 
+from nanobot.agent.budget import result_chars
 from nanobot.agent.gates import Allow, Ask, Deny, review
 from nanobot.agent.repair import INTERRUPTED
 from nanobot.agent.spec import AgentRunSpec, ToolEvent
 from nanobot.agent.tools.base import Planned, ToolContext
 from nanobot.agent.tools.registry import Observation, PreparedCall
-from nanobot.agent.tools.results import fit
+from nanobot.agent.tools.results import Fitted, fit
 from nanobot.bus.runtime_events import ToolFinished, ToolStarted
 from nanobot.errors import ToolError
 from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from nanobot.session.entries import Intent
+
+_TOKENS = 40  # per 100 characters of a limit, where tokens are counted
 
 
 class CallRunner:
@@ -28,10 +31,12 @@ class CallRunner:
     def __init__(self, spec: AgentRunSpec, said: Callable[[Message], None]) -> None:
         self._spec = spec
         self._said = said
+        self._round = 1  # calls of the answer whose calls are run
         self.events: list[ToolEvent] = []
 
     async def run(self, answer: AssistantMessage, answered: set[str], intents: Mapping[str, Intent]) -> None:
         """Run every call of ``answer`` that has no result yet; ``intents`` are those logged before a restart."""
+        self._round = len(answer.tool_calls)
         waiting = [call for call in answer.tool_calls if call.id not in answered]
         for concurrent, group in groupby(waiting, key=self._is_concurrent):
             calls = list(group)
@@ -107,23 +112,32 @@ class CallRunner:
 
     async def _keep(self, call: ToolCall, prepared: PreparedCall, observation: Observation) -> None:
         """Cut the observation to its budget and log it; the full text of a cut one is kept."""
-        spec = self._spec
-        limit = spec.tools.max_chars(call.name)
         blob = None
-        if len(observation.text) > limit and prepared.tool.keeps_result:
-            blob = await spec.checkpoint.keep(observation.text)
+        if prepared.tool.keeps_result and self._fitted(call, observation, entry="e0").was_cut:
+            blob = await self._spec.checkpoint.keep(observation.text)
         self._log(call, observation, blob=blob)
+
+    def _fitted(self, call: ToolCall, observation: Observation, *, entry: str) -> Fitted:
+        spec, tool = self._spec, self._spec.tools.get(call.name)
+        limit = result_chars(
+            spec.tools.max_chars(call.name),
+            window=spec.context_window,
+            calls=self._round,
+            bounds_itself=tool is not None and not tool.keeps_result,
+        )
+        return fit(
+            observation.text,
+            max_chars=limit,
+            cut=tool.cut if tool else "middle",
+            entry=entry,
+            counter=spec.counter,
+            max_tokens=limit * _TOKENS // 100 if spec.counter else None,
+        )
 
     def _log(self, call: ToolCall, observation: Observation, *, blob: str | None) -> None:
         spec = self._spec
         entry = spec.checkpoint.new_id()
-        tool = spec.tools.get(call.name)
-        text = fit(
-            observation.text,
-            max_chars=spec.tools.max_chars(call.name),
-            cut=tool.cut if tool else "middle",
-            entry=entry if blob else "",
-        ).text
+        text = self._fitted(call, observation, entry=entry if blob else "").text
         message = ToolMessage(call.id, call.name, text, is_error=observation.is_error, entry=entry)
         spec.checkpoint.result(message, blob=blob, duration_ms=observation.duration_ms)
         self._said(message)

@@ -44,12 +44,16 @@ class ContextBuilder:
     extra: str = ""
     zone: tzinfo | None = None
 
-    def build_system_prompt(self) -> str:
-        """Return the system prompt as it is now.  Reads files: call it off the event loop."""
+    def build_system_prompt(self, *, room_chars: int = len(_FILES) * _MOST_CHARS) -> str:
+        """Return the system prompt as it is now.  Reads files: call it off the event loop.
+
+        ``room_chars`` is what the workspace's files may take together; the conversation needs the rest of a small window.
+        """
+        most = min(_MOST_CHARS, room_chars // len(_FILES))
         parts = [IDENTITY, f"Your workspace is {self.workspace}. Relative paths are relative to it."]
         if self.extra:
             parts.append(self.extra)
-        parts += [_section(name, text) for name in _FILES if (text := _read(self.workspace / name))]
+        parts += [_section(name, text) for name in _FILES if (text := _read(self.workspace / name, most))]
         return clean_text("\n\n".join(parts))
 
     def build_messages(self, history: Sequence[Message], current: UserMessage) -> list[Message]:
@@ -80,15 +84,15 @@ def _section(name: str, text: str) -> str:
     return f"# {name} (from the workspace)\n\n{text}"
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, most: int) -> str:
     try:
         with path.open(encoding="utf-8-sig", errors="replace") as file:
-            text = file.read(_MOST_CHARS + 1)
+            text = file.read(most + 1)
     except OSError:
         return ""
-    if len(text) <= _MOST_CHARS:
+    if len(text) <= most:
         return text.strip()
-    return text[:_MOST_CHARS].rstrip() + f"\n[{path.name} is longer; only its first {_MOST_CHARS} characters are shown]"
+    return text[:most].rstrip() + f"\n[{path.name} is longer; only its first {most} characters are shown]"
 
 
 def _offset(local: datetime) -> str:

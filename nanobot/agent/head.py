@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from nanobot.agent.context import ContextBuilder
+from nanobot.agent.models import Model
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.errors import DiskRefused
 from nanobot.messages import JsonObject
@@ -20,6 +21,7 @@ from nanobot.session.entries import EntryId, Head
 from nanobot.session.manager import Session
 
 _REMEMBERED = 64
+_FILES_SHARE = 0.75  # characters of the workspace's files per token of the window: about a quarter of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Heads:
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, EntryId], FrozenHead] = OrderedDict()
 
-    async def current(self, session: Session, builder: ContextBuilder, tools: ToolRegistry, model: str) -> FrozenHead:
+    async def current(self, session: Session, builder: ContextBuilder, tools: ToolRegistry, model: Model) -> FrozenHead:
         """Return the session's head; freeze a new one where there is none or the tools have changed."""
         head = session.log.head
         frozen = await self._load(session, head, tools) if head else None
@@ -56,13 +58,13 @@ class Heads:
             return None
         return self._remember(session, FrozenHead(head.id, known.system, tools.specs()))
 
-    async def _freeze(self, session: Session, builder: ContextBuilder, tools: ToolRegistry, model: str) -> FrozenHead:
-        system = await asyncio.to_thread(builder.build_system_prompt)
+    async def _freeze(self, session: Session, builder: ContextBuilder, tools: ToolRegistry, model: Model) -> FrozenHead:
+        system = await asyncio.to_thread(builder.build_system_prompt, room_chars=int(model.window * _FILES_SHARE))
         specs = tools.specs()
         entry = session.log.new_id()
         try:
             blobs = await session.put_blob(system.encode()), await session.put_blob(_written(specs))
-            session.append(Head(id=entry, system=blobs[0], tools=blobs[1], model=model))
+            session.append(Head(id=entry, system=blobs[0], tools=blobs[1], model=model.ref))
         except DiskRefused:
             pass  # this Turn runs from memory; the next one freezes again
         return self._remember(session, FrozenHead(entry, system, specs))

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from nanobot.agent.context import ContextBuilder
+from nanobot.agent.counting import counter_for
 from nanobot.agent.gates import Gate
 from nanobot.agent.head import FrozenHead
 from nanobot.agent.meter import Ratios, known_window, last_reported
@@ -115,6 +116,7 @@ class RunStage:
             gates=self.gates,
             boundaries=self.boundaries(session),
             ratios=self.ratios,
+            counter=counter_for(model.model) if settings.exact_tokens else None,
             reported=last_reported(session.log),
             steer=lambda: self._steer(context, recorder),
         )

@@ -58,7 +58,7 @@ class AgentRunSpec:
         intents: intents of calls in ``so_far`` that have no result.
         ratios: how far token estimates are off, by model; shared by all runs.
         reported: the newest size that the provider reported of this conversation, if nothing was cut since.
-        max_round_chars: what the results of one answer may have together.
+        counter: counts a text's tokens exactly, where something can.
         steer: returns (and logs) user messages that came in meanwhile; asked at the top of each iteration.
         context: what tools may know; the call id is filled in for each call.
     """
@@ -80,7 +80,7 @@ class AgentRunSpec:
     boundaries: Boundaries = field(default_factory=Boundaries)
     ratios: Ratios = field(default_factory=Ratios)
     reported: Reported | None = None
-    max_round_chars: int = 64_000
+    counter: Callable[[str], int] | None = None
     steer: Callable[[], Sequence[UserMessage]] = tuple
     so_far: Sequence[tuple[Message, str | None]] = ()
     intents: Mapping[str, Intent] = field(default_factory=dict[str, Intent])

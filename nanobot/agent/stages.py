@@ -106,7 +106,7 @@ class Stages:
 
     async def _state_build(self, context: TurnContext) -> Event:
         session, message, stage = context.session, context.message, self.run_stage
-        context.head = await self.heads.current(session, stage.builder, stage.tools, self.model_of(session).ref)
+        context.head = await self.heads.current(session, stage.builder, stage.tools, self.model_of(session))
         if message is None:
             await self._resume(context)
             return "ok"
