@@ -1,0 +1,131 @@
+"""A channel for tests, and a gateway program around it: people talk through a socket, answers land in a file.
+
+``python -m tests.fakes.loopback --config FILE`` is ``nanobot gateway`` with one channel called ``loop``.  It lives in the directory
+that ``LOOPBACK`` names: ``in`` is the socket (a JSON object a line: ``text``, ``id``, ``chat``; each is answered with one line, how
+it was accepted), ``answers`` holds a JSON line for each part sent.  The texts ``!block SECONDS`` (hold the event loop up), ``!fail``
+(listening fails), ``!deaf`` (no more rounds) and ``!wedge`` (no more rounds, and no way to cancel it) are for the channel itself.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nanobot.bus.events import InboundMessage, Route, session_key
+from nanobot.channels.base import Accept, Capabilities, Channel, OutboundPart
+from nanobot.channels.registry import ChannelPorts
+from nanobot.channels.supervisor import Progress, Restarts
+from nanobot.config.settings import Settings
+from nanobot.errors import ConfigError, SendFailed
+from nanobot.gateway.daemon import Gateway, Ports
+from nanobot.gateway.process import run_gateway
+
+ROUND_S = 0.05
+QUICK = Restarts(base_s=0.05, stop_s=0.2, stall_s=0.5, look_s=0.05)
+
+
+class LoopbackChannel:
+    """One person, or many, in a directory."""
+
+    name = "loop"
+    capabilities = Capabilities()
+
+    def __init__(self, place: Path, progress: Progress) -> None:
+        self._place = place
+        self._progress = progress
+        self._accept: Accept | None = None
+        self._trouble: asyncio.Queue[str] = asyncio.Queue()
+
+    async def listen(self, accept: Accept) -> None:
+        self._accept = accept
+        address = self._place / "in"
+        address.unlink(missing_ok=True)
+        server = await asyncio.start_unix_server(self._serve, address)
+        async with server:
+            while True:
+                self._progress()
+                try:
+                    async with asyncio.timeout(ROUND_S):
+                        trouble = await self._trouble.get()
+                except TimeoutError:
+                    continue
+                await _get_into(trouble)
+
+    async def send(self, part: OutboundPart) -> str | None:
+        if (self._place / "refuse").exists():
+            raise SendFailed("the file 'refuse' is there")
+        line = {"out": part.out, "chat": part.route.chat, "text": part.text, "may_be_repeat": part.may_be_repeat}
+        with (self._place / "answers").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        return part.out
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            said = json.loads(line)
+            writer.write((await self._hear(said) + "\n").encode())
+            await writer.drain()
+        writer.close()
+
+    async def _hear(self, said: dict[str, str]) -> str:
+        text = said["text"]
+        if text.startswith("!"):
+            await self._trouble.put(text)
+            return "trouble"
+        assert self._accept is not None
+        route = Route("loop", said.get("chat", "1"))
+        message = InboundMessage(
+            id=f"loop:{route.chat}:{said['id']}",
+            session_key=session_key(route),
+            sender="1",
+            text=text,
+            at=datetime.now(UTC),
+            route=route,
+        )
+        return type(await self._accept(message)).__name__
+
+
+async def _get_into(trouble: str) -> None:
+    if trouble.startswith("!block "):
+        time.sleep(float(trouble.split()[1]))  # noqa: ASYNC251  # the trouble is that it blocks
+    elif trouble == "!deaf":
+        await asyncio.Event().wait()
+    elif trouble == "!wedge":
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                continue
+    else:
+        raise RuntimeError("the loopback broke")
+
+
+def main() -> None:
+    """Run the gateway."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--config", type=Path, required=True)
+    options = parser.parse_args()
+    environ = dict(os.environ)
+    place = Path(environ["LOOPBACK"])
+
+    def channels(settings: Settings, ports: Ports) -> Sequence[Channel]:
+        one: ChannelPorts = ports("loop")
+        return [LoopbackChannel(place, one.progress)]
+
+    def build(settings: Settings, path: Path | None) -> Gateway:
+        return Gateway(settings, config_path=path, environ=environ, make_channels=channels, restarts=QUICK)
+
+    try:
+        code = run_gateway(options.config, environ=environ, build=build)
+    except ConfigError as error:  # as the command line does
+        sys.stderr.write(f"nanobot: {error}\n")
+        code = 2
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()
