@@ -115,6 +115,31 @@ def sessions_export(
     _exit_with(lambda: export_session(config, key, form.value))
 
 
+@sessions.command("repair")
+def sessions_repair(
+    key: Annotated[str | None, typer.Argument(help="Which one; all of them without.")] = None, config: Config = None
+) -> None:
+    """Show what is wrong in conversations' logs, and mend it; nothing is thrown away."""
+    from nanobot.cli.mending import repair_sessions
+
+    _exit_with(lambda: repair_sessions(config, key))
+
+
+@sessions.command("fork")
+def sessions_fork(
+    key: str,
+    at: Annotated[
+        str, typer.Option("--at", metavar="TURN", help="The last Turn of the copy, as sessions export names it.")
+    ],
+    new_key: Annotated[str | None, typer.Option("--as", metavar="NEWKEY", help="The copy's key; printed.")] = None,
+    config: Config = None,
+) -> None:
+    """Copy a conversation up to a Turn, to go on from there."""
+    from nanobot.cli.mending import fork_session
+
+    _exit_with(lambda: fork_session(config, key, at, new_key))
+
+
 @app.command()
 def inspect(
     session: Annotated[str, typer.Argument(metavar="SESSION")],

@@ -46,7 +46,7 @@ def render(entries: Sequence[Entry], form: str) -> str:
 
 
 async def _listing(settings: Settings) -> str:
-    store = _store(settings)
+    store = session_store(settings)
     try:
         rows = [(_last_activity(await store.read(key, before=None, limit=NEWEST)), key) for key in await store.keys()]
     finally:
@@ -66,11 +66,11 @@ async def read_log(settings: Settings, key: str) -> tuple[list[Entry], dict[Blob
     Raises:
         MisuseError: there is no such session.
     """
-    store = _store(settings)
+    store = session_store(settings)
     try:
         entries = list(await store.read(key, before=None, limit=sys.maxsize))[::-1]
         if not entries:
-            await _refuse_unknown(store, key)
+            await refuse_unknown(store, key)
         blobs: dict[BlobId, bytes] = {}
         for blob in (blob for entry in entries if isinstance(entry, Head) for blob in (entry.system, entry.tools)):
             with suppress(KeyError):
@@ -80,7 +80,8 @@ async def read_log(settings: Settings, key: str) -> tuple[list[Entry], dict[Blob
     return entries, blobs
 
 
-async def _refuse_unknown(store: SessionStore, key: str) -> None:
+async def refuse_unknown(store: SessionStore, key: str) -> None:
+    """Raise ``MisuseError`` if there is no such session, with the closest key."""
     keys = await store.keys()
     if key not in keys:
         guess = closest(key, keys)
@@ -88,5 +89,6 @@ async def _refuse_unknown(store: SessionStore, key: str) -> None:
         raise MisuseError(f"there is no session {key!r}; {hint}")
 
 
-def _store(settings: Settings) -> JsonlStore:
+def session_store(settings: Settings) -> JsonlStore:
+    """Return the store of a configuration."""
     return JsonlStore(settings.data_dir, settings=settings.session, owner="nanobot sessions")

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from nanobot.bus.events import SessionKey
+from nanobot.bus.events import InboundMessage, SessionKey
 from nanobot.errors import MisuseError
-from nanobot.session.entries import BlobId, Delivery, Entry, Finished, Head, Moved, Step
+from nanobot.session.entries import BlobId, Delivery, Entry, Finished, Head, Moved, Started, Step
 from nanobot.session.store import SessionStore
 
 _PAGE = 1_000
@@ -41,14 +41,20 @@ async def fork(store: SessionStore, key: SessionKey, new_key: SessionKey, *, at:
 
 
 def up_to(entries: Iterable[Entry], turn: str) -> Iterator[Entry]:
-    """Yield what a copy holds: everything up to the end of the Turn, without deliveries and debts; nothing if it is not there."""
+    """Yield what a copy holds: everything up to the end of the Turn, but no debts; nothing if it is not there.
+
+    Deliveries and messages that were still waiting stay with the original: it sends and answers them, and nobody else.
+    """
     kept: list[Entry] = []
+    taken: set[str] = set()
     for entry in entries:
         if isinstance(entry, Delivery | Moved):
             continue
+        if isinstance(entry, Started | Step | Finished):
+            taken.update(entry.inbound)
         kept.append(replace(entry, owed=()) if isinstance(entry, Finished) else entry)
         if isinstance(entry, Finished) and entry.turn == turn:
-            yield from kept
+            yield from (one for one in kept if not isinstance(one, InboundMessage) or one.id in taken)
             return
 
 

@@ -61,8 +61,8 @@ class Opener:
         """
         return take(self.disk, self.at.lock(key), owner=self.owner, what=f"Session {key!r:.80}")
 
-    def open(self, key: SessionKey) -> Opened:
-        """Lock, read and repair.  Blocks.
+    def open(self, key: SessionKey, *, whole: bool = False) -> Opened:
+        """Lock, read and repair; only the live tail, or the ``whole`` log.  Blocks.
 
         Raises:
             SessionBusy: another process holds the session.
@@ -75,7 +75,7 @@ class Opener:
         except OSError as error:
             found.reports.append(str(refusal(error, "Locking", self.at.lock(key))))
         try:
-            self._read(found, key)
+            self._read(found, key, whole=whole)
         except OSError as error:
             _release(found)
             raise refusal(error, "Reading", self.at.log(key)) from error
@@ -84,14 +84,14 @@ class Opener:
             raise
         return found
 
-    def _read(self, found: Opened, key: SessionKey) -> None:
+    def _read(self, found: Opened, key: SessionKey, *, whole: bool) -> None:
         path = self.at.log(key)
         try:
             fd = self.disk.open(path, os.O_RDONLY)
         except FileNotFoundError:
             return
         try:
-            tail = read_tail(self.disk, fd, key)
+            tail = read_tail(self.disk, fd, key, whole=whole)
             if tail.foreign is not None:
                 raise SessionCorrupt(
                     f"{path} is the log of {tail.foreign!r:.80}, not of {key!r:.80}.", path=path, line=1

@@ -44,8 +44,8 @@ class Tail:
     headed: bool = False  # a header of ours was seen
 
 
-def read_tail(disk: Disk, fd: int, key: SessionKey) -> Tail:
-    """Read back to the newest floor's entry (inclusive), or to the beginning.
+def read_tail(disk: Disk, fd: int, key: SessionKey, *, whole: bool = False) -> Tail:
+    """Read back to the newest floor's entry (inclusive), or to the beginning; with ``whole`` to the beginning in any case.
 
     Raises:
         OSError: the disk cannot be read.
@@ -55,7 +55,7 @@ def read_tail(disk: Disk, fd: int, key: SessionKey) -> Tail:
     _check_first(tail, disk, fd, key)
     lines = lines_back(disk, fd, size)
     tail.torn = next(lines)[1]
-    tail.whole = _collect(tail, lines, key)
+    tail.whole = _collect(tail, lines, key, past_floor=whole)
     tail.entries = without_repeats(reversed(tail.entries))
     tail.bad.reverse()
     return tail
@@ -145,7 +145,7 @@ def _check_first(tail: Tail, disk: Disk, fd: int, key: SessionKey) -> None:
             tail.foreign = None if tail.headed else header.key
 
 
-def _collect(tail: Tail, lines: Iterator[tuple[int, bytes]], key: SessionKey) -> bool:
+def _collect(tail: Tail, lines: Iterator[tuple[int, bytes]], key: SessionKey, *, past_floor: bool) -> bool:
     """Gather entries, newest first; return whether the file's beginning was reached."""
     floor: str | None = None
     for offset, line in lines:
@@ -162,7 +162,7 @@ def _collect(tail: Tail, lines: Iterator[tuple[int, bytes]], key: SessionKey) ->
         elif found is not None:
             tail.entries.append(found)
             floor = floor or floor_of(found)
-            if found.id == floor:
+            if found.id == floor and not past_floor:
                 return False
     return True
 

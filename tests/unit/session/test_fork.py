@@ -39,3 +39,14 @@ async def test_a_fork_that_cannot_be_made_says_why(key: str, at: str, new: str) 
 
         with pytest.raises(MisuseError):
             await fork(agent.store, key, new, at=at, owner="test")
+
+
+async def test_a_message_that_still_waits_stays_with_the_original() -> None:
+    """What nobody had taken up when the Turn ended is answered by the original, never by the copy."""
+    async with Agent([says("one"), says("two"), says("other")]) as agent:
+        await agent.send("first")
+        await agent.send("second", role="user")  # another role: it gets a Turn of its own
+        await agent.quiet()
+        await fork(agent.store, KEY, "test:fork", at="t1", owner="test")
+
+        assert not (await agent.log("test:fork")).pending
