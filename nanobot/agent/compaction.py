@@ -36,7 +36,8 @@ _TRIES = 2
 _MORE = 0.5  # of the budget must be said before a session that could not be summarized is tried again
 _KEEP_SHARE = 0.25  # of the budget stays verbatim at most
 _TAIL_SHARE = 0.6  # of the budget that the next prompt may take at most
-_LEAST_TOKENS = 500  # what is shorter is not worth a summary
+_LEAST_TOKENS = 500  # what is shorter is not worth a summary ...
+_LEAST_IDLE_TOKENS = 2_000  # ... that nobody asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,9 @@ class Consolidator:
         budget = prompt_budget(model.window, self._agent.max_tokens)
         if session.lock.locked() or session.log.open or session.log.pending or self._backs_off(session, budget):
             return False
-        return self._begin(session, model, keep_tokens=self._keep_tokens(budget) // 2, swap=True)
+        return self._begin(
+            session, model, keep_tokens=self._keep_tokens(budget) // 2, least=_LEAST_IDLE_TOKENS, swap=True
+        )
 
     async def now(self, session: Session, model: Model, rest: str) -> str:
         """Carry out ``/compact`` (or ``/compact undo``); return a sentence for the person."""
@@ -158,12 +161,14 @@ class Consolidator:
 
     # -- making one ------------------------------------------------------------------------------------------------------------
 
-    def _begin(self, session: Session, model: Model, *, keep_tokens: int, swap: bool = False) -> bool:
+    def _begin(
+        self, session: Session, model: Model, *, keep_tokens: int, least: int = _LEAST_TOKENS, swap: bool = False
+    ) -> bool:
         if session.key in self._tasks or session.key in self._ready:
             return False
         weights = self._weights(session)
         cut = choose_cut(session.log.rows, keep_tokens=keep_tokens, weights=weights)
-        if cut is None or sum(weights[:cut]) < _LEAST_TOKENS:
+        if cut is None or sum(weights[:cut]) < least:
             return False
         task = asyncio.create_task(self._beside(session, model, cut, swap), name=f"compact {session.key}")
         self._tasks[session.key] = task
