@@ -26,13 +26,13 @@ from nanobot.agent.loop import AgentLoop
 from nanobot.agent.media import take_in
 from nanobot.agent.models import Model
 from nanobot.agent.run_stage import RunStage
-from nanobot.agent.stages import Stages
+from nanobot.agent.stages import Parts, Stages, whole
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.agent.tools.function import function_tool
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnResult
-from nanobot.bus.events import Acceptance, InboundMessage, Media, SessionKey
+from nanobot.bus.events import Acceptance, InboundMessage, Media, Route, SessionKey
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished
@@ -42,6 +42,7 @@ from nanobot.providers.base import LLMProvider
 from nanobot.providers.factory import build, split_ref
 from nanobot.providers.models import context_window
 from nanobot.redaction import Redactor
+from nanobot.session.disk import Disk
 from nanobot.session.entries import Delivery
 from nanobot.session.jsonl import JsonlStore
 from nanobot.session.manager import SessionManager
@@ -68,6 +69,8 @@ class Nanobot:
         hooks: Sequence[AgentHook] = (),
         environ: Mapping[str, str] | None = None,
         around: Callable[[LLMProvider], LLMProvider] = lambda provider: provider,
+        split: Callable[[Route, str], Parts] = whole,
+        disk: Disk | None = None,
     ) -> None:
         environ = environment() if environ is None else environ
         agent = settings.agent
@@ -77,7 +80,7 @@ class Nanobot:
             self.events.observe(hook.on_event)
         self.bus = MessageBus()
         self.models = _Models(settings, provider, environ, around)
-        self._store = JsonlStore(settings.data_dir, settings=settings.session, owner=owner())
+        self._store = JsonlStore(settings.data_dir, settings=settings.session, owner=owner(), disk=disk)
         self.sessions = SessionManager(self._store, owner=owner())
         self._media = settings.data_dir / "media"
         denied = [settings.data_dir, *([config_path] if config_path else [])]
@@ -111,7 +114,11 @@ class Nanobot:
         )
         self._idle = _idle_compactor(agent.session_ttl_minutes, self._consolidator, self.sessions)
         stages = Stages(
-            models=self.models, run_stage=run_stage, compactor=self._idle or self._consolidator, bus=self.bus
+            models=self.models,
+            run_stage=run_stage,
+            compactor=self._idle or self._consolidator,
+            bus=self.bus,
+            split=split,
         )
         self.loop = AgentLoop(sessions=self.sessions, stages=stages, bus=self.bus, events=self.events)
         self._sweeper: asyncio.Task[None] | None = None
