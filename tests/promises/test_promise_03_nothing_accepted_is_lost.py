@@ -10,7 +10,7 @@ from pathlib import Path
 from nanobot.bus.events import InboundMessage, Route
 from nanobot.session.files import Layout
 from tests.e2e.bots import bot_on
-from tests.fakes.agent import KEY, Agent, Blocker
+from tests.fakes.agent import KEY, Agent, Blocker, Echo
 from tests.fakes.llm_server import LLMServer
 from tests.fakes.provider import calls, says
 
@@ -49,8 +49,8 @@ async def test_an_accepted_message_is_answered_by_the_next_process() -> None:
 
 async def test_a_finished_step_is_kept_and_the_turn_goes_on() -> None:
     """A process that ends in mid-Turn loses neither the Turn nor what its tools found out."""
-    block = Blocker("idempotent")
-    agent = Agent([calls(("block", {"text": "x"}))], tools=[block])
+    block, echo = Blocker("idempotent"), Echo()
+    agent = Agent([calls(("echo", {"text": "found"}), ("block", {}))], tools=[block, echo])
     async with agent:
         await agent.send("go")
         await block.entered.wait()
@@ -61,7 +61,8 @@ async def test_a_finished_step_is_kept_and_the_turn_goes_on() -> None:
         await later.quiet()
 
         assert later.answers == ["done"]
-        assert [m.text for m in later.provider.requests[0].messages][-1] == "let go"
+        assert [m.text for m in later.provider.requests[0].messages][-2:] == ["found", "let go"]
+        assert echo.said == ["found"]
 
 
 async def test_an_answer_nobody_confirmed_is_still_owed() -> None:

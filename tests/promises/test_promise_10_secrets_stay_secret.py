@@ -15,7 +15,7 @@ from nanobot.config.settings import Settings
 from tests.e2e.bots import KEY, WIRES, Wire, settings_for
 from tests.fakes.llm_server import Call, LLMServer, Reply
 
-SECRET = "sk-very-secret-key-1234567890"
+SECRET = "correct-horse-battery-77"  # no shape that gives it away
 
 
 def with_secret(server: LLMServer, wire: Wire, home: Path) -> Settings:
