@@ -1,8 +1,9 @@
 """The agent's settings."""
 
 from typing import Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nanobot.providers.settings import RetrySettings
 
@@ -43,3 +44,13 @@ class AgentSettings(BaseModel):
     session_ttl_minutes: int | None = Field(default=None, ge=1, description="compact sessions idle for this long")
     retry: RetrySettings = RetrySettings()
     compaction: CompactionSettings = CompactionSettings()
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_a_zone(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                ZoneInfo(value)
+            except (ZoneInfoNotFoundError, ValueError, OSError):
+                raise ValueError("expected an IANA time zone such as Europe/Berlin") from None
+        return value

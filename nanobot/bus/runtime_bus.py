@@ -112,6 +112,11 @@ class RuntimeEventBus:
         if subscription in self._subscriptions:
             self._subscriptions.remove(subscription)
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody would see an event."""
+        return bool(self._subscriptions or self._observers)
+
     def publish(self, event: RuntimeEvent) -> None:
         """Hand the event to everybody; one observer's failure is logged and touches nobody else."""
         for subscription in tuple(self._subscriptions):
@@ -133,6 +138,8 @@ class RuntimeEventPublisher:
 
     def emit(self, event: TurnEvent) -> None:
         """Publish the event as this Turn's."""
+        if not self._bus.is_watched:
+            return
         self._bus.publish(replace(event, turn=self._turn, session_key=self._session_key))
 
 

@@ -241,7 +241,9 @@ class SessionManager:
             return
         self._idle[key] = monotonic()
         surplus = len(self._idle) - self._capacity
-        for idle in [idle for idle in self._idle if not self.store.refusing(idle)][: max(0, surplus)]:
+        if surplus <= 0:
+            return
+        for idle in [idle for idle in self._idle if not self.store.refusing(idle)][:surplus]:
             self._let_go(idle)
 
     def _let_go(self, key: SessionKey) -> None:

@@ -165,6 +165,10 @@ def test_relative_paths_count_from_the_file() -> None:
         ),
         ("channels: {telegram: {}}", "/etc/c.yaml:1: channels.telegram.token: this key is required"),
         (
+            "agent: {timezone: Mars/Base}",
+            "/etc/c.yaml:1: agent.timezone: expected an IANA time zone such as Europe/Berlin",
+        ),
+        (
             "channels: {'a:b': {token: '1:x'}}",
             "/etc/c.yaml:1: channels: a channel's name is not empty and holds no ':'",
         ),
