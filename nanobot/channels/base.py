@@ -40,9 +40,9 @@ class Capabilities:
 class OutboundPart:
     """One part of an answer, to be sent as one message.
 
-    ``may_be_repeat`` is true when an earlier try may have arrived: the channel says so in what it sends.  ``before`` is the answer's
-    text before this part, which says what is open where the part begins (a code fence, a list).  ``ref`` is the platform's id of a
-    message that was reserved for this part: it is edited instead of sending another.
+    ``may_be_repeat`` is true when an earlier try may have arrived: the channel says so in what it sends.  ``before`` is the
+    answer's text before this part, which says what is open where the part begins (a code fence, a list).  ``ref`` is the platform's
+    id of a message that was reserved for this part: it is edited instead of sending another.
     """
 
     out: str

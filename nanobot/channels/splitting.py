@@ -25,15 +25,14 @@ _MARKUP = re.compile(r"[ #>\-+*=~`|]|\d+[.)]")  # would mean something else at t
 _JOINERS = "\u200d\ufe0e\ufe0f"
 
 
-def split(text: str, fits: Fits) -> Parts:
-    """Return the parts of an answer; one part if it fits."""
-    if not text:
+def split(text: str, fits: Fits, *, start: int = 0) -> Parts:
+    """Return the parts of an answer from ``start`` on; one part if it fits."""
+    if not text[start:]:
         return ()
-    if len(text) <= MAX_SOURCE_CHARS and fits(text):
+    if not start and len(text) <= MAX_SOURCE_CHARS and fits(text):
         return ((0, len(text)),)
     plan = _laid_out(text)
     parts: list[tuple[int, int]] = []
-    start = 0
     while start < len(text):
         end = _next_end(plan, start, fits)
         if parts and not text[start:end].strip():  # nothing to see: it goes with the part before

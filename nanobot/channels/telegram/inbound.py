@@ -192,7 +192,8 @@ def _command(message: Message, entities: dict[MessageEntity, str], me: Me) -> st
     at = name.partition("@")[2].casefold()
     if at and at != me.username.casefold():
         return ""
-    return name.partition("@")[0] + rest
+    word = name.partition("@")[0]
+    return "/help" if word == "/start" else word + rest  # what a bot's big button says
 
 
 def _without_my_name(text: str, me: Me) -> str:

@@ -1,0 +1,276 @@
+"""Telegram as a channel: our own update loop, answers by sending and editing, drafts, and who may come in.
+
+``listen`` can be cancelled and begun again at any time; ``send`` works without it, so that owed answers still go out at the end.
+``close`` ends the connections.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from nanobot.bus.events import InboundMessage, Media, Route, SessionKey
+from nanobot.bus.runtime_bus import RuntimeEventBus
+from nanobot.channels.access import Verdict
+from nanobot.channels.base import Accept, Capabilities, OutboundPart, Record
+from nanobot.channels.splitting import Parts, piece, split
+from nanobot.channels.telegram.client import Client
+from nanobot.channels.telegram.drafts import Drafts, LiveDraft
+from nanobot.channels.telegram.files import ChannelState, keep_media, quarantine
+from nanobot.channels.telegram.format import MAX_TEXT_UNITS, Rendered, fits, plain, render
+from nanobot.channels.telegram.inbound import Moved, Pressed, Said
+from nanobot.channels.telegram.ingress import Ingress, IngressPorts
+from nanobot.channels.telegram.outbox import Outbox
+from nanobot.channels.telegram.polling import Persistence, Polling, Progress
+from nanobot.channels.telegram.settings import TelegramSettings
+from nanobot.errors import ChannelError, SendFailed, SendRejected
+
+log = logging.getLogger(__name__)
+
+MAY_BE_REPEAT = "(may be a repeat)\n"
+DOWNLOAD_TRIES = 3
+MENU_TRIES = 5
+
+
+def split_answer(text: str) -> Parts:
+    """Return the parts of an answer, each of which is one message (with room for a line before it)."""
+    return split(text, partial(fits, reserve_units=len(MAY_BE_REPEAT)))
+
+
+class TelegramChannel:
+    """One bot.
+
+    Args:
+        name: the configured name.
+        settings: how it behaves.
+        events: where Turns are watched.
+        record: where reservations of drafts are written.
+        progress: told after each round with Telegram.
+        data_dir: where its files lie, shared with everybody else.
+        commands: names and lines of help for the command menu.
+        client: the Bot API; made from the settings if None.
+        clock: seconds that only rise.
+        sleep: how to wait.
+        now: the time on the wall, with its zone.
+    """
+
+    capabilities = Capabilities(edit=True, buttons=True, media=True, max_text_units=MAX_TEXT_UNITS, units="utf-16")
+
+    def __init__(
+        self,
+        name: str,
+        settings: TelegramSettings,
+        *,
+        events: RuntimeEventBus,
+        record: Record,
+        data_dir: Path,
+        progress: Progress = lambda error=None: None,
+        commands: Mapping[str, str] | None = None,
+        client: Client | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.name = name
+        self._settings = settings
+        self._events = events
+        self._progress = progress
+        self._data_dir = data_dir
+        self._commands = commands or {}
+        self._clock = clock
+        self._sleep = sleep
+        self._now = now
+        self._client = client or Client(settings)
+        self._access = settings.access
+        self._state = ChannelState(data_dir / "channels" / f"{name}.json")
+        self._is_loaded = False
+        self._reply_to: dict[SessionKey, str] = {}
+        self._strangers: set[str] = set()
+        self._outbox = Outbox(name, self._client, self._state)
+        self._drafts = Drafts(
+            name,
+            self._client,
+            record=record,
+            platform_chat=self._state.platform_chat,
+            reply_to=self._reply_to.get,
+            streams=settings.stream_drafts,
+            least_gap_s=settings.edit_interval_s,
+            clock=clock,
+        )
+
+    # -- in --------------------------------------------------------------------------------------------------------------------
+
+    async def listen(self, accept: Accept) -> None:
+        """Take messages in until cancelled."""
+        poller = self._client.poller()
+        stop_watching = self._events.observe(self._drafts.on_event)
+        try:
+            await self._load()
+            persistence = Persistence(self.name, self._progress, self._sleep)
+            me = await persistence.until_done(self._client.me)
+            ingress = Ingress(
+                self.name, me, accept, self._ingress_ports(), reruns_edits=self._settings.edits == "rerun"
+            )
+            polling = Polling(poller, ingress, persistence, timeout_s=self._settings.poll_timeout_s, sleep=self._sleep)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._drafts.run(), name=f"{self.name} drafts")
+                group.create_task(self._fill_menu(), name=f"{self.name} menu")
+                group.create_task(polling.run(), name=f"{self.name} polling")
+        finally:
+            stop_watching()
+            await poller.close()
+
+    async def close(self) -> None:
+        """End what is under way, and the connections."""
+        await self._drafts.close()
+        await self._client.close()
+
+    def _ingress_ports(self) -> IngressPorts:
+        return IngressPorts(
+            judge=self._judge,
+            fetch=self._fetch,
+            refuse=self._refuse,
+            moved=self._moved,
+            session_chat=self._state.session_chat,
+            press=self._press,
+            quarantine=self._quarantine,
+            intercept=self._intercept,
+            heard=self._heard,
+            tell=self._tell,
+            sleep=self._sleep,
+        )
+
+    async def _load(self) -> None:
+        if not self._is_loaded:
+            await asyncio.to_thread(self._state.load)
+            self._is_loaded = True
+
+    def _judge(self, incoming: Said | Pressed) -> Verdict:
+        access = self._access.with_paired(self._state.pairing.approved)
+        origin = incoming.origin
+        if origin.chat not in access.roles:
+            origin = replace(origin, chat=self._state.session_chat(origin.chat))
+        if isinstance(incoming, Pressed):
+            return access.admit(origin, mentions_me=True)
+        return access.admit(origin, mentions_me=incoming.mentions_me, answers_me=incoming.answers_me)
+
+    async def _refuse(self, incoming: Said | Pressed, why: str) -> None:
+        origin = incoming.origin
+        if origin.sender not in self._strangers:
+            self._strangers.add(origin.sender)
+            log.warning("channel %s: a message in chat %s was refused: %s", self.name, origin.chat, why)
+        if not self._settings.pairing or origin.is_group or origin.is_bot or isinstance(incoming, Pressed):
+            return
+        self._state.pairing, code = self._state.pairing.ask(origin.sender, now=self._now().timestamp())
+        if code is None:
+            return
+        await asyncio.to_thread(self._state.save)
+        text = f"I do not know you yet. If my owner sends me\n/pair {code}\nwithin an hour, we can talk."
+        await self._tell(Route(self.name, origin.chat), text)
+
+    async def _intercept(self, said: Said, message: InboundMessage) -> bool:
+        """Carry out ``/pair CODE``, which concerns this channel alone."""
+        word, _, code = (said.command or "").partition(" ")
+        if word.lower() != "/pair" or not self._settings.pairing or message.route is None:
+            return False
+        if message.role != "owner":
+            await self._tell(message.route, "Only the owner can let somebody in.")
+            return True
+        self._state.pairing, sender = self._state.pairing.approve(code, now=self._now().timestamp())
+        await asyncio.to_thread(self._state.save)
+        await self._tell(message.route, "There is no such code." if sender is None else f"{sender} may talk to me now.")
+        if sender is not None:
+            await self._tell(Route(self.name, sender), "We can talk now.")
+        return True
+
+    async def _moved(self, moved: Moved) -> None:
+        if moved.old != moved.new and self._state.moved.get(moved.old) != moved.new:
+            self._state.moved[moved.old] = moved.new
+            await asyncio.to_thread(self._state.save)
+
+    def _heard(self, message: InboundMessage) -> None:
+        if message.route is not None and message.route.reply_to is not None:
+            self._reply_to[message.session_key] = message.route.reply_to
+
+    async def _press(self, query: str) -> None:
+        with suppress(ChannelError):  # too late is not worth a word: what was pressed is done all the same
+            await self._client.answer_press(query)
+
+    async def _tell(self, route: Route, text: str) -> None:
+        with suppress(ChannelError):  # a courtesy; answers go through the outbox
+            await self._client.send(self._state.platform_chat(route.chat), plain(text), topic=route.topic)
+
+    async def _quarantine(self, raw: object, why: str) -> None:
+        path = await asyncio.to_thread(quarantine, raw, self._data_dir / "quarantine", why)
+        log.error("channel %s: an update was put aside as %s: %s", self.name, path.name, why)
+
+    async def _fetch(self, media: Media) -> tuple[Media, str]:
+        """Download a file; without one, say why."""
+        limit = self._settings.max_download_mb * 1024 * 1024
+        what = f"the {media.kind} {media.name}"
+        too_large = f"{what} is larger than the {self._settings.max_download_mb} MB that can be fetched"
+        if media.size_bytes is not None and media.size_bytes > limit:
+            return media, too_large
+        for tried in range(1, DOWNLOAD_TRIES + 1):
+            try:
+                data = await self._client.download(media.ref, max_bytes=limit)
+                return await asyncio.to_thread(keep_media, media, data, self._data_dir / "media"), ""
+            except SendRejected as error:
+                return media, too_large if "too big" in str(error) else f"{what} could not be fetched"
+            except (SendFailed, OSError) as error:
+                log.warning("channel %s: %s could not be fetched (try %d): %s", self.name, what, tried, error)
+                if tried < DOWNLOAD_TRIES:
+                    await self._sleep(float(tried))
+        return media, f"{what} could not be fetched"
+
+    async def _fill_menu(self) -> None:
+        """Tell Telegram the commands; nothing depends on it."""
+        for tried in range(MENU_TRIES if self._commands else 0):
+            try:
+                await self._client.set_commands(self._commands)
+            except ChannelError as error:
+                log.info("channel %s: the command menu could not be set: %s", self.name, error)
+                await self._sleep(2.0**tried)
+            else:
+                return
+
+    # -- out -------------------------------------------------------------------------------------------------------------------
+
+    async def send(self, part: OutboundPart) -> str | None:
+        """Send one part, or edit it into the draft that people have seen.  Raises as the contract says."""
+        await self._load()
+        live = await self._drafts.settle(part.session_key, part.out)
+        rings = live is not None and self._should_ring(live)
+        rendered = _rendered(part)
+        ref: str | None = None
+        if rendered.text.strip():
+            reserved = part.ref if live is None else None if rings else _ref_of(live, part.index) or part.ref
+            ref = await self._outbox.place(
+                part.route, rendered, ref=reserved, notice=_notice(part), first=not part.index
+            )
+        if live is not None and part.index + 1 == part.count:
+            await self._drafts.finish(live, kept=0 if rings else part.count)
+        return ref
+
+    def _should_ring(self, live: LiveDraft) -> bool:
+        """Say whether the answer took so long that it should be a new message, which makes the phone ring."""
+        after_s = self._settings.ring_after_s
+        return after_s is not None and self._clock() - live.began >= after_s
+
+
+def _rendered(part: OutboundPart) -> Rendered:
+    start = len(part.before)
+    return render(piece(part.before + part.text, start, start + len(part.text)))
+
+
+def _ref_of(live: LiveDraft, index: int) -> str | None:
+    return live.refs[index] if index < len(live.refs) else None
+
+
+def _notice(part: OutboundPart) -> str:
+    return MAY_BE_REPEAT if part.may_be_repeat else ""

@@ -1,0 +1,345 @@
+"""Show answers while they are written, by editing one message.
+
+The message is reserved before anything else: its id is written down, and the finished answer becomes its last edit.  So a draft
+never stands beside its answer, whatever fails.  Edits are only as frequent as the chat takes them; what a draft shows is worked out
+when it is edited, never per event.  A draft that outgrows one message goes on in the next.
+
+Nothing here may fail a Turn or hold up an answer: a draft in trouble simply stops moving.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nanobot.bus.events import Route, SessionKey
+from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished, TurnStarted
+from nanobot.channels.base import Record
+from nanobot.channels.draft import Draft, fold
+from nanobot.channels.splitting import piece, split
+from nanobot.channels.telegram.errors import ChatGone, NotModified
+from nanobot.channels.telegram.format import Rendered, fits, render, utf16_units
+from nanobot.channels.telegram.pace import Pace, pace_for
+from nanobot.errors import ChannelError, SendFailed, SessionError
+
+log = logging.getLogger(__name__)
+
+TYPING_S = 4.0  # Telegram shows an action for five seconds
+TYPING_MAX_S = 1_800.0
+STATUS_UNITS = 200
+HICCUP_S = 2.0
+SETTLE_S = 90.0
+KEPT_DRAFTS = 1_000
+
+
+class Messages(Protocol):
+    """The calls that drafts need."""
+
+    async def send(
+        self, chat: str, rendered: Rendered, *, topic: str | None = None, reply_to: str | None = None
+    ) -> str: ...
+    async def edit(self, chat: str, ref: str, rendered: Rendered) -> None: ...
+    async def delete(self, chat: str, ref: str) -> None: ...
+    async def typing(self, chat: str, topic: str | None) -> None: ...
+
+
+@dataclass(slots=True)
+class LiveDraft:
+    """One Turn as people see it while it runs.  ``refs`` are its messages, ``shown`` what they look like."""
+
+    out: str
+    session_key: SessionKey
+    route: Route
+    began: float
+    pace: Pace
+    draft: Draft = field(default_factory=Draft)
+    refs: list[str] = field(default_factory=list[str])
+    shown: list[Rendered] = field(default_factory=list[Rendered])
+    settled: list[Rendered] = field(default_factory=list[Rendered])
+    settled_text: str = ""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    still: asyncio.Event = field(default_factory=asyncio.Event)
+    is_broken: bool = False
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, but not past the end of the Turn."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.closing.wait()
+
+
+class Drafts:
+    """The drafts of one channel.
+
+    Args:
+        name: the channel's.
+        messages: calls to the platform.
+        record: where reservations are written.
+        platform_chat: the id that Telegram knows a chat by now.
+        reply_to: the message that a session's next answer belongs to.
+        streams: whether drafts are shown at all; without, only the typing sign.
+        least_gap_s: least time between two edits of one draft.
+        clock: seconds that only rise.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        messages: Messages,
+        *,
+        record: Record,
+        platform_chat: Callable[[str], str] = lambda chat: chat,
+        reply_to: Callable[[SessionKey], str | None] = lambda key: None,
+        streams: bool = True,
+        least_gap_s: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._name = name
+        self._messages = messages
+        self._record = record
+        self._platform_chat = platform_chat
+        self._reply_to = reply_to
+        self._streams = streams
+        self._least_gap_s = least_gap_s
+        self._clock = clock
+        self._by_session: dict[SessionKey, LiveDraft] = {}
+        self._by_out: dict[str, LiveDraft] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._in_flight: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Keep drafts moving until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                await asyncio.Event().wait()
+        finally:
+            self._group = None
+
+    async def close(self) -> None:
+        """Wait for reservations that are under way: their ids must not be lost."""
+        if self._in_flight:
+            await asyncio.wait(set(self._in_flight), timeout=SETTLE_S)
+
+    def on_event(self, event: RuntimeEvent) -> None:
+        """Take a runtime event in.  Never waits."""
+        key = getattr(event, "session_key", "")
+        if not isinstance(key, str) or not key.startswith(f"{self._name}:"):
+            return
+        if isinstance(event, TurnStarted):
+            self._begin(event)
+        live = self._by_session.get(key)
+        if live is None:
+            return
+        live.draft = fold(live.draft, event, at=self._clock())
+        live.changed.set()
+        if isinstance(event, TurnFinished) and event.turn == live.draft.turn:
+            del self._by_session[key]
+            live.closing.set()
+
+    def _begin(self, event: TurnStarted) -> None:
+        route = route_of(event.session_key)
+        if self._group is None or route is None or not event.turn[1:].isdigit():
+            return  # nobody keeps it moving, or a command, which answers at once
+        is_group = route.chat.startswith("-")
+        live = LiveDraft(
+            out=f"{event.turn}.0",
+            session_key=event.session_key,
+            route=Route(route.channel, route.chat, route.topic, self._reply_to(event.session_key)),
+            began=self._clock(),
+            pace=pace_for(is_group=is_group, least_s=self._least_gap_s),
+        )
+        self._by_session[event.session_key] = live
+        self._group.create_task(self._type(live), name=f"typing {event.session_key}")
+        if self._streams and not event.resumed:  # a resumed Turn's answer goes into the message reserved before
+            self._by_out[_place(live)] = live
+            while len(self._by_out) > KEPT_DRAFTS:
+                del self._by_out[next(iter(self._by_out))]
+            self._group.create_task(self._stream(live), name=f"draft {event.session_key}")
+        else:
+            live.still.set()
+
+    # -- moving ----------------------------------------------------------------------------------------------------------------
+
+    async def _type(self, live: LiveDraft) -> None:
+        chat = self._platform_chat(live.route.chat)
+        for _ in range(int(TYPING_MAX_S / TYPING_S)):
+            pause_s = TYPING_S
+            try:
+                await self._messages.typing(chat, live.route.topic)
+            except ChatGone:
+                return
+            except SendFailed as error:
+                pause_s = max(TYPING_S, error.retry_after_s or 0.0)
+            except ChannelError:
+                pass  # only a sign
+            await live.pause(pause_s)
+            if live.closing.is_set():
+                return
+
+    async def _stream(self, live: LiveDraft) -> None:
+        try:
+            await self._keep_moving(live)
+        except Exception:  # a fault in showing one draft must not stop the others, nor the channel
+            log.exception("the draft in %s stands still", live.session_key)
+        finally:
+            live.still.set()
+
+    async def _keep_moving(self, live: LiveDraft) -> None:
+        try:
+            while not live.closing.is_set() and not live.is_broken:
+                await _first_of(live.changed, live.closing)
+                await live.pause(live.pace.wait_s(self._clock()))
+                if live.closing.is_set():
+                    break
+                live.changed.clear()
+                await self._show(live)
+            await live.closing.wait()
+        finally:
+            live.still.set()
+        await self._end(live)
+
+    async def _show(self, live: LiveDraft) -> None:
+        try:
+            for index, rendered in enumerate(self._view(live)):
+                if index >= len(live.refs):
+                    await self._reserve(live, index, rendered)
+                elif live.shown[index] != rendered:
+                    await self._edit(live, index, rendered)
+        except SendFailed as error:
+            live.pace = live.pace.flooded(self._clock(), error.retry_after_s or HICCUP_S)
+            live.changed.set()
+        except ChannelError as error:
+            log.info("the draft in %s stands still: %s", live.session_key, error)
+            live.is_broken = True
+
+    def _view(self, live: LiveDraft) -> list[Rendered]:
+        """Return what the draft's messages should look like now."""
+        text, status = seen(live.draft)
+        if not text.startswith(live.settled_text):
+            live.settled, live.settled_text = [], ""
+        parts = split(text, _fits_draft, start=len(live.settled_text))
+        views = [*live.settled, *(render(piece(text, start, end)) for start, end in parts)]
+        if len(parts) > 1:  # what fills whole messages is not worked out again
+            live.settled, live.settled_text = views[:-1], text[: parts[-1][0]]
+        if status:
+            last = views.pop() if parts else Rendered("")
+            views.append(Rendered(f"{last.text}\n\n{status}".lstrip(), last.entities))
+        return [view for view in views if view.text.strip()]
+
+    async def _edit(self, live: LiveDraft, index: int, rendered: Rendered) -> None:
+        with suppress(NotModified):
+            await self._messages.edit(self._platform_chat(live.route.chat), live.refs[index], rendered)
+        live.shown[index] = rendered
+        live.pace = live.pace.went(self._clock())
+
+    async def _reserve(self, live: LiveDraft, index: int, rendered: Rendered) -> None:
+        """Send the draft's next message, in a task of its own: once it is sent, its id must not be lost to a cancellation."""
+        task = asyncio.create_task(self._send_first(live, index, rendered), name=f"reserve {live.session_key}")
+        self._in_flight.add(task)
+        task.add_done_callback(self._in_flight.discard)
+        await asyncio.shield(task)
+
+    async def _send_first(self, live: LiveDraft, index: int, rendered: Rendered) -> None:
+        await self._note(live, index, "reserving", None)
+        try:
+            ref = await self._messages.send(
+                self._platform_chat(live.route.chat),
+                rendered,
+                topic=live.route.topic,
+                reply_to=live.route.reply_to if index == 0 else None,
+            )
+        except SendFailed as error:
+            live.is_broken = live.is_broken or error.maybe_sent  # a second try could show two drafts
+            raise
+        live.refs.append(ref)
+        live.shown.append(rendered)
+        live.pace = live.pace.went(self._clock())
+        await self._note(live, index, "reserved", ref)
+
+    async def _note(self, live: LiveDraft, index: int, state: str, ref: str | None) -> None:
+        try:
+            await self._record(live.out, live.session_key, index, state, ref)
+        except SessionError as error:
+            log.warning("the state %r of the draft in %s could not be recorded: %s", state, live.session_key, error)
+
+    # -- ending ----------------------------------------------------------------------------------------------------------------
+
+    async def settle(self, session_key: SessionKey, out: str) -> LiveDraft | None:
+        """Let the draft of an answer stand still, for good, and return it; None if there is none."""
+        live = self._by_out.get(f"{session_key} {out}")
+        if live is None:
+            return None
+        live.closing.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_S):
+                await live.still.wait()
+                await self.close()
+        return live
+
+    async def finish(self, live: LiveDraft, *, kept: int) -> None:
+        """Forget the draft, whose first ``kept`` messages are the answer now, and take away the others."""
+        self._by_out.pop(_place(live), None)
+        chat = self._platform_chat(live.route.chat)
+        for ref in live.refs[kept:]:
+            with suppress(ChannelError):  # one message too many is the worst that comes of it
+                await self._messages.delete(chat, ref)
+
+    async def _end(self, live: LiveDraft) -> None:
+        """See that no draft is left over by a Turn that owes no answer."""
+        ended = live.draft.finished
+        if ended is None or ended.stop_reason == "shutdown":
+            return
+        if not live.refs:
+            self._by_out.pop(_place(live), None)
+        elif not (ended.content or ended.error):
+            await self.finish(live, kept=0)
+
+
+def seen(draft: Draft) -> tuple[str, str]:
+    """Return what a draft says now: the answer so far, and one line about what is going on."""
+    text = draft.text if draft.text.strip() else next((one for one in reversed(draft.earlier) if one.strip()), "")
+    summaries = [tool.summary for tool in draft.running_tools]
+    if summaries:
+        more = f" (+{len(summaries) - 1})" if len(summaries) > 1 else ""
+        return text, _line(f"⏳ {summaries[-1]}{more}")
+    return text, _line(f"⏳ {draft.note}") if draft.note else ""
+
+
+def route_of(session_key: SessionKey) -> Route | None:
+    """Return the chat that a session's key names."""
+    match session_key.split(":"):
+        case [channel, chat]:
+            return Route(channel, chat)
+        case [channel, chat, "topic", topic]:
+            return Route(channel, chat, topic)
+        case _:
+            return None
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    while utf16_units(line) > STATUS_UNITS - 4:
+        line = f"{line[: len(line) * 3 // 4].rstrip()}…"
+    return line
+
+
+def _fits_draft(text: str) -> bool:
+    return fits(text, reserve_units=STATUS_UNITS)
+
+
+def _place(live: LiveDraft) -> str:
+    return f"{live.session_key} {live.out}"
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
