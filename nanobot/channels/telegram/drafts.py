@@ -83,6 +83,7 @@ class Drafts:
         reply_to: the message that a session's next answer belongs to.
         streams: whether drafts are shown at all; without, only the typing sign.
         least_gap_s: least time between two edits of one draft.
+        typing_s: how often the typing sign is shown again.
         clock: seconds that only rise.
     """
 
@@ -96,6 +97,7 @@ class Drafts:
         reply_to: Callable[[SessionKey], str | None] = lambda key: None,
         streams: bool = True,
         least_gap_s: float = 1.0,
+        typing_s: float = TYPING_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
@@ -105,6 +107,7 @@ class Drafts:
         self._reply_to = reply_to
         self._streams = streams
         self._least_gap_s = least_gap_s
+        self._typing_s = typing_s
         self._clock = clock
         self._by_session: dict[SessionKey, LiveDraft] = {}
         self._by_out: dict[str, LiveDraft] = {}
@@ -167,14 +170,14 @@ class Drafts:
 
     async def _type(self, live: LiveDraft) -> None:
         chat = self._platform_chat(live.route.chat)
-        for _ in range(int(TYPING_MAX_S / TYPING_S)):
-            pause_s = TYPING_S
+        for _ in range(int(TYPING_MAX_S / self._typing_s)):
+            pause_s = self._typing_s
             try:
                 await self._messages.typing(chat, live.route.topic)
             except ChatGone:
                 return
             except SendFailed as error:
-                pause_s = max(TYPING_S, error.retry_after_s or 0.0)
+                pause_s = max(self._typing_s, error.retry_after_s or 0.0)
             except ChannelError:
                 pass  # only a sign
             await live.pause(pause_s)
