@@ -83,12 +83,14 @@ class Governor:
 
         ``window`` is what it said.  If that is no less than we thought, our count was wrong, not the window.
         """
-        size = self._gauge.measure(messages)
         self._why = "the provider refused the request as too long"
-        known = prompt_budget(window, max_tokens) if window else int(min(size, self._budget) * _HARDER)
-        if window and size <= known:
-            self._gauge.was_too_long(messages, window)
-        self._budget = min(self._budget, known)
+        if window:
+            self._budget = min(self._budget, prompt_budget(window, max_tokens))
+            if self._gauge.measure(messages) <= self._budget:
+                self._gauge.was_too_long(messages, window)
+        size = self._gauge.measure(messages)
+        if size <= self._budget:  # whatever the number means, the same request must not be sent again
+            self._budget = int(size * _HARDER)
         return window or int((self._budget + answer_room(self._budget, max_tokens)) / (1 - _MARGIN))
 
     def leave_out_images(self, up_to: str) -> Decided:

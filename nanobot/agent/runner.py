@@ -68,6 +68,7 @@ class _Run:
         self.tally: Tally = tally(self.steps)
         self.usage = Usage()
         self.injected = False
+        self.sent: list[Message] = []
         self.no_tools = False
         self.specs = spec.specs if spec.specs is not None else spec.tools.specs()
         self.governor = Governor(
@@ -166,7 +167,7 @@ class _Run:
         try:
             return await self.send()
         except ContextOverflow as error:
-            window = self.governor.harder(self.everything(), error.limit_tokens, self.spec.max_tokens)
+            window = self.governor.harder(self.sent, error.limit_tokens, self.spec.max_tokens)
             self.spec.checkpoint.cut(
                 Decided(f"window:{self.spec.model}", window, "the provider refused a longer request")
             )
@@ -177,6 +178,7 @@ class _Run:
 
     async def send(self) -> LLMResponse:
         fitted = self.governor.fit(self.everything())
+        self.sent = fitted.messages
         for cut in fitted.cuts:
             self.spec.checkpoint.cut(cut)
         response = await self.provider.stream(self.request(tuple(fitted.messages), fitted.tokens), self.spec.emit)
