@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from nanobot.bus.runtime_events import ChannelStatus, RuntimeEvent
 from nanobot.channels.base import Accept, Channel
@@ -21,6 +21,15 @@ log = logging.getLogger(__name__)
 
 ABANDONED_MAX = 3
 State: TypeAlias = Literal["starting", "up", "down", "stopped"]
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A channel with connections that outlive ``listen``."""
+
+    async def close(self) -> None:
+        """End them.  Nothing is sent any more."""
+        ...
 
 
 class Progress(Protocol):
@@ -159,6 +168,23 @@ class Supervisor:
         async with asyncio.TaskGroup() as group:
             for channel in self._channels:
                 group.create_task(self._supervise(channel), name=f"channel {channel.name}")
+
+    async def close(self, *, timeout_s: float) -> None:
+        """Close the channels' connections, when nothing is sent any more."""
+        closing = {
+            asyncio.create_task(channel.close(), name=f"close {channel.name}")
+            for channel in self._channels
+            if isinstance(channel, Closing)
+        }
+        if not closing:
+            return
+        done, late = await asyncio.wait(closing, timeout=timeout_s)
+        for task in done:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.warning("%s failed: %s", task.get_name(), error)
+        for task in late:
+            log.warning("%s took too long", task.get_name())
+            task.cancel()
 
     async def _supervise(self, channel: Channel) -> None:
         failed = 0

@@ -84,6 +84,17 @@ def gateway(
     _exit_with(lambda: start_gateway(config, log_format.value if log_format else None))
 
 
+@app.command()
+def status(
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show how the running daemon is."""
+    from nanobot.cli.status import show_status
+
+    _exit_with(lambda: show_status(config, as_json=as_json))
+
+
 @sessions.command("list")
 def sessions_list(config: Config = None) -> None:
     """List conversations, the newest first."""

@@ -78,8 +78,8 @@ class Gateway:
         self.bot = Nanobot.from_settings(settings, config_path=config_path, environ=environ, around=self._measured)
         self._model = self.bot.models.resolve(None)  # a model that cannot be built stops the start
         self._board = ChannelBoard(self.bot.events.publish)
-        self._channels = (make_channels or configured_channels)(settings, self._ports)
         self._ledger = Ledger(self.bot.record)
+        self._channels = (make_channels or configured_channels)(settings, self._ports)
         self._manager = ChannelManager(self._channels, record=self._ledger.record, publish=self.bot.events.publish)
         self._supervisor = Supervisor(self._channels, accept=self.bot.accept, board=self._board, restarts=restarts)
         self._lag = LoopLag()
@@ -164,6 +164,7 @@ class Gateway:
         if late:
             log.warning("not all answers went out in time; they stay owed and go out after the next start")
             outbox.cancel()
+        await self._supervisor.close(timeout_s=STOP_S)
 
     async def _first_rounds(self) -> None:
         try:
@@ -290,6 +291,7 @@ class Gateway:
 
         return ChannelPorts(
             events=self.bot.events,
+            record=self._ledger.record,
             stop=stop,
             progress=self._board.progress_of(name),
             data_dir=self.settings.data_dir,
@@ -305,11 +307,5 @@ def configured_channels(settings: Settings, ports: Ports) -> list[Channel]:
 def ending_s(settings: Settings) -> float:
     """Return how long ending in order takes at most, in seconds."""
     gateway = settings.gateway
-    return (
-        Restarts().stop_s
-        + gateway.shutdown_grace_s
-        + STOP_S
-        + gateway.flush_s
-        + settings.session.close_timeout_s
-        + STOP_S
-    )
+    steps = (Restarts().stop_s, gateway.shutdown_grace_s, STOP_S, gateway.flush_s, STOP_S)
+    return sum(steps) + settings.session.close_timeout_s + STOP_S

@@ -6,9 +6,11 @@ knows.  Never colour: lines are read from files.
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TextIO
@@ -76,20 +78,22 @@ def set_up(
     logging.captureWarnings(True)
 
 
+class PrivateFile(RotatingFileHandler):
+    """A rotating file, each of which only its owner can read."""
+
+    def _open(self) -> TextIOWrapper:
+        def private(path: str, flags: int) -> int:
+            return os.open(path, flags, 0o600)
+
+        return open(self.baseFilename, "a", encoding="utf-8", errors="replace", opener=private)
+
+
 def _file_handler(settings: LogSettings, path: Path) -> logging.Handler:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handler = RotatingFileHandler(
-            path,
-            maxBytes=settings.file_max_bytes,
-            backupCount=settings.file_count - 1,
-            encoding="utf-8",
-            errors="replace",
-        )
-        path.chmod(0o600)
+        return PrivateFile(path, maxBytes=settings.file_max_bytes, backupCount=settings.file_count - 1)
     except OSError as error:
         raise ConfigError(f"log.file: {path} cannot be written: {error.strerror or type(error).__name__}") from None
-    return handler
 
 
 def _message(record: logging.LogRecord) -> str:

@@ -4,6 +4,7 @@ The socket is for this user only.  It needs no protocol: connect, read to the en
 """
 
 import asyncio
+import fcntl
 import json
 import os
 import socket
@@ -17,6 +18,7 @@ from nanobot.messages import JsonObject
 SOCKET_NAME = "gateway.sock"
 LOCK_NAME = "gateway.lock"
 ASK_S = 3.0
+_NOBODY = 2**31 - 1  # no process has this number
 _PATH_MAX_BYTES = 100  # of a socket's address; Linux takes 107
 
 
@@ -97,3 +99,28 @@ def _address(data_dir: Path) -> Generator[str]:
         yield f"/proc/self/fd/{descriptor}/{SOCKET_NAME}"
     finally:
         os.close(descriptor)
+
+
+def holder(data_dir: Path) -> int | None:
+    """Return the process that holds the gateway's lock; None if nobody does."""
+    path = data_dir / LOCK_NAME
+    pid = _noted_pid(path)
+    try:
+        os.kill(
+            pid, 0
+        )  # the lock is tried only where the note may be true: trying could refuse a gateway that starts now
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # given back when the file is closed
+    except (BlockingIOError, PermissionError):
+        return pid
+    except OSError:
+        pass
+    return None
+
+
+def _noted_pid(path: Path) -> int:
+    try:
+        found: Any = json.loads(path.read_text("utf-8", "replace"))  # Any: checked below
+        return max(0, int(found["pid"])) or _NOBODY
+    except (OSError, ValueError, KeyError, TypeError):
+        return _NOBODY

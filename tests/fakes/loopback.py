@@ -1,8 +1,8 @@
 """A channel for tests, and a gateway program around it: people talk through a socket, answers land in a file.
 
-``python -m tests.fakes.loopback --config FILE`` is ``nanobot gateway`` with one channel called ``loop``.  It lives in the directory
-that ``LOOPBACK`` names: ``in`` is the socket (a JSON object a line: ``text``, ``id``, ``chat``; each is answered with one line, how
-it was accepted), ``answers`` holds a JSON line for each part sent.  The texts ``!block SECONDS`` (hold the event loop up), ``!fail``
+``python -m tests.fakes.loopback --config FILE`` is the gateway with one channel called ``loop``.  It lives in the directory
+that ``LOOPBACK`` names: ``in`` is the socket (a JSON object a line: ``text``, ``id``, ``chat``; each is answered by a line, how
+it was accepted), ``answers`` holds a JSON line a part sent.  The texts ``!block SECONDS`` (hold the event loop up), ``!fail``
 (listening fails), ``!deaf`` (no more rounds) and ``!wedge`` (no more rounds, and no way to cancel it) are for the channel itself.
 """
 
