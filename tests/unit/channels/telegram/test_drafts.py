@@ -1,6 +1,9 @@
 """Drafts move when they may, and stop when the Turn does."""
 
 import asyncio
+import itertools
+import time
+from collections.abc import Callable
 
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.channels.draft import Draft, ToolLine
@@ -8,7 +11,7 @@ from nanobot.channels.telegram.drafts import Drafts, route_of, seen
 from nanobot.channels.telegram.errors import ChatGone
 from nanobot.channels.telegram.format import Rendered, utf16_units
 from nanobot.channels.telegram.pace import GROUP_S, pace_for
-from nanobot.errors import SessionError
+from nanobot.errors import SendFailed, SessionError
 from tests.fakes.telegram.rig import Turn
 
 
@@ -18,11 +21,16 @@ class Wire:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.typing_error: Exception | None = None
+        self.send_error: Exception | None = None
+        self.send_s = 0.0
 
     async def send(
         self, chat: str, rendered: Rendered, *, topic: str | None = None, reply_to: str | None = None
     ) -> str:
         self.calls.append(f"send {rendered.text}")
+        if self.send_error:
+            raise self.send_error
+        await asyncio.sleep(self.send_s)
         return "7"
 
     async def edit(self, chat: str, ref: str, rendered: Rendered) -> None:
@@ -44,10 +52,10 @@ async def no_record(out: str, session_key: str, part: int, state: str, ref: str 
 class Bench:
     """Drafts that run for a block."""
 
-    def __init__(self, *, gap_s: float = 0.0) -> None:
+    def __init__(self, *, gap_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
         self.wire = Wire()
         self.events = RuntimeEventBus()
-        self.drafts = Drafts("tg", self.wire, record=no_record, least_gap_s=gap_s, typing_s=0.02)
+        self.drafts = Drafts("tg", self.wire, record=no_record, least_gap_s=gap_s, typing_s=0.02, clock=clock)
 
     async def __aenter__(self) -> "Bench":
         self.events.observe(self.drafts.on_event)
@@ -121,6 +129,56 @@ async def test_settling_waits_for_what_is_under_way_and_ends_the_rest() -> None:
         assert live is not None
         assert (live.refs, [call for call in bench.wire.calls if call != "typing"]) == (["7"], ["send a"])
         assert await bench.drafts.settle("tg:1", "t9.0") is None
+
+
+async def test_settling_waits_for_a_reservation_that_is_under_way() -> None:
+    """Its id must be known, or the answer would be sent beside it; also when the listener was just cancelled."""
+    for cancelled in (False, True):
+        async with Bench() as bench:
+            bench.wire.send_s = 0.03
+            Turn(bench.events, "tg:1").say("a")
+            await asyncio.sleep(0.01)
+            if cancelled:
+                await bench.__aexit__()
+            live = await bench.drafts.settle("tg:1", "t1.0")
+
+            assert live is not None
+            assert live.refs == ["7"]
+
+
+async def test_a_first_message_that_may_have_arrived_is_not_sent_again() -> None:
+    """However much time passes and whatever the Turn says."""
+    async with Bench(clock=itertools.count(step=1_000).__next__) as bench:
+        bench.wire.send_error = SendFailed("cut", maybe_sent=True)
+        turn = Turn(bench.events, "tg:1")
+        for _ in range(5):
+            turn.say("a")
+            await asyncio.sleep(0.01)
+
+        assert [call for call in bench.wire.calls if call != "typing"] == ["send a"]
+
+
+async def test_a_first_message_that_surely_did_not_arrive_is_sent_again() -> None:
+    """A refused connection costs a draft nothing but time."""
+    async with Bench(clock=itertools.count(step=1_000).__next__) as bench:
+        bench.wire.send_error = SendFailed("refused")
+        turn = Turn(bench.events, "tg:1")
+        turn.say("a")
+        await asyncio.sleep(0.01)
+        bench.wire.send_error = None
+        turn.say("b")
+        await asyncio.sleep(0.01)
+
+        assert [call for call in bench.wire.calls if call != "typing"][-1].endswith(" ab")
+
+
+async def test_a_resumed_turn_has_no_draft() -> None:
+    """Its answer goes into the message that was reserved before; it only types."""
+    async with Bench() as bench:
+        Turn(bench.events, "tg:1", resumed=True).say("again")
+        await asyncio.sleep(0.02)
+
+        assert set(bench.wire.calls) == {"typing"}
 
 
 def test_a_draft_shows_the_newest_text_and_one_line_of_what_is_done() -> None:
