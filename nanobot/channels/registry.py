@@ -1,10 +1,10 @@
-"""Make configured channels.  The only place that knows all kinds; importing it imports no SDK, and neither does building."""
+"""Make configured channels.  The only place that knows all kinds; importing it imports no SDK, building one imports its own."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nanobot.bus.events import SessionKey
+from nanobot.bus.events import Route, SessionKey
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.channels.base import Channel, Record
 from nanobot.channels.settings import ChannelSettings
@@ -41,3 +41,16 @@ def build_channel(name: str, settings: ChannelSettings, ports: ChannelPorts) -> 
         progress=ports.progress,
         commands=ports.commands,
     )
+
+
+def answer_splitter(channels: Mapping[str, ChannelSettings]) -> Callable[[Route, str], tuple[tuple[int, int], ...]]:
+    """Return how answers are cut into parts: as their channel can show them, or not at all where there is no such channel."""
+
+    def split(route: Route, text: str) -> tuple[tuple[int, int], ...]:
+        if route.channel not in channels:
+            return ((0, len(text)),)
+        from nanobot.channels.telegram.format import split_answer  # lazily: loaded by then, as its channel is
+
+        return split_answer(text)
+
+    return split

@@ -21,7 +21,7 @@ from nanobot.app import Nanobot, owner
 from nanobot.bus.events import SessionKey
 from nanobot.channels.base import Channel
 from nanobot.channels.manager import ChannelManager
-from nanobot.channels.registry import ChannelPorts, build_channel
+from nanobot.channels.registry import ChannelPorts, answer_splitter, build_channel
 from nanobot.channels.supervisor import ChannelBoard, Restarts, Supervisor
 from nanobot.config.settings import Settings, home
 from nanobot.errors import SessionBusy
@@ -75,7 +75,13 @@ class Gateway:
         self._environ = environ
         self._notifier = Notifier(environ)
         self._metrics = Metrics()
-        self.bot = Nanobot.from_settings(settings, config_path=config_path, environ=environ, around=self._measured)
+        self.bot = Nanobot.from_settings(
+            settings,
+            config_path=config_path,
+            environ=environ,
+            around=self._measured,
+            split=answer_splitter(settings.channels),
+        )
         self._model = self.bot.models.resolve(None)  # a model that cannot be built stops the start
         self._board = ChannelBoard(self.bot.events.publish)
         self._ledger = Ledger(self.bot.record)

@@ -9,7 +9,7 @@ from nanobot.bus.events import OutboundMessage, Route
 from nanobot.bus.queue import Mailbox
 from nanobot.channels.base import OutboundPart
 from nanobot.channels.manager import ChannelManager, Patience
-from nanobot.channels.telegram.channel import split_answer
+from nanobot.channels.telegram.format import split_answer
 from nanobot.errors import SendFailed, SendRejected
 from tests.fakes.telegram.rig import TOKEN, Rig
 from tests.fakes.telegram_server import TelegramServer

@@ -11,18 +11,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from nanobot.bus.events import InboundMessage, Media, Route, SessionKey
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.channels.access import Verdict
 from nanobot.channels.base import Accept, Capabilities, OutboundPart, Record
-from nanobot.channels.splitting import Parts, piece, split
+from nanobot.channels.splitting import piece
 from nanobot.channels.telegram.client import Client
 from nanobot.channels.telegram.drafts import Drafts, LiveDraft
 from nanobot.channels.telegram.files import ChannelState, keep_media, quarantine
-from nanobot.channels.telegram.format import MAX_TEXT_UNITS, Rendered, fits, plain, render
+from nanobot.channels.telegram.format import MAX_TEXT_UNITS, MAY_BE_REPEAT, Rendered, plain, render
 from nanobot.channels.telegram.inbound import Moved, Pressed, Said
 from nanobot.channels.telegram.ingress import Ingress, IngressPorts
 from nanobot.channels.telegram.outbox import Outbox
@@ -32,14 +31,8 @@ from nanobot.errors import ChannelError, SendFailed, SendRejected
 
 log = logging.getLogger(__name__)
 
-MAY_BE_REPEAT = "(may be a repeat)\n"
 DOWNLOAD_TRIES = 3
 MENU_TRIES = 5
-
-
-def split_answer(text: str) -> Parts:
-    """Return the parts of an answer, each of which is one message (with room for a line before it)."""
-    return split(text, partial(fits, reserve_units=len(MAY_BE_REPEAT)))
 
 
 class TelegramChannel:

@@ -5,15 +5,18 @@ inside code are left out, and at most ``MAX_ENTITIES`` are returned (``splitting
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from telegramify_markdown import MessageEntity, RenderConfig, convert
 
+from nanobot.channels.splitting import Parts, split
 from nanobot.channels.telegram.protect import protect
 from nanobot.messages import clean_text
 
 MAX_TEXT_UNITS = 4_096
 MAX_CAPTION_UNITS = 1_024
 MAX_ENTITIES = 100
+MAY_BE_REPEAT = "(may be a repeat)\n"
 _CODE = ("pre", "code")
 _DISPENSABLE = ("underline", "italic", "strikethrough", "bold", "spoiler")  # left out first, in this order
 
@@ -82,6 +85,11 @@ def fits(markdown: str, *, reserve_units: int = 0) -> bool:
     """Say whether the text can be one message, with ``reserve_units`` left for something else."""
     rendered = render_all(markdown)
     return utf16_units(rendered.text) <= MAX_TEXT_UNITS - reserve_units and len(rendered.entities) <= MAX_ENTITIES
+
+
+def split_answer(text: str) -> Parts:
+    """Return the parts of an answer, each of which is one message (with room for a line before it)."""
+    return split(text, partial(fits, reserve_units=len(MAY_BE_REPEAT)))
 
 
 def plain(text: str) -> Rendered:

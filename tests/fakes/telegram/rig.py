@@ -10,7 +10,8 @@ from nanobot.bus.events import Acceptance, Accepted, Duplicate, InboundMessage, 
 from nanobot.bus.runtime_bus import RuntimeEventBus, RuntimeEventPublisher
 from nanobot.bus.runtime_events import TextDelta, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from nanobot.channels.base import OutboundPart
-from nanobot.channels.telegram.channel import TelegramChannel, split_answer
+from nanobot.channels.telegram.channel import TelegramChannel
+from nanobot.channels.telegram.format import split_answer
 from nanobot.channels.telegram.settings import TelegramSettings
 from tests.fakes.telegram.server import TelegramServer
 
