@@ -99,8 +99,11 @@ class Stages:
         if outcome.retries is not None:
             context.retries = outcome.retries
             return "dispatch"
-        context.outbound = await self.finish_command(session, message, outcome, superseded=context.superseded)
-        context.result = TurnResult(content=outcome.text, stop_reason="command", session_key=session.key)
+        finished = self._command_line(session, message, outcome, context.superseded)
+        notice = await _notice(session, finished)
+        context.outbound = self._outbound(session, finished, outcome.text, notice)
+        content = f"{notice}\n\n{outcome.text}" if notice else outcome.text
+        context.result = TurnResult(content=content, stop_reason="command", session_key=session.key)
         self._publish(context)
         return "shortcut"
 
@@ -204,22 +207,29 @@ class Stages:
             closes=closing_results(mine.calls.values() if mine else (), entry=entry, stop_reason=run.stop_reason),
             owed=self._owed(f"{context.turn}.0", route, text),
         )
-        why = await _kept(session, finished)
-        if why is not None and not refusing:
-            text = f"{unkept(why)}\n\n{text}"
-        context.outbound = outbound(session.key, finished, text)
-        return result if why is None else replace(result, content=f"{unkept(why)}\n\n{result.content}".strip())
+        notice = await _notice(session, finished)
+        context.outbound = self._outbound(session, finished, text, "" if refusing else notice)
+        return replace(result, content=f"{notice}\n\n{result.content}".strip()) if notice else result
 
-    async def finish_command(
-        self, session: Session, message: InboundMessage, outcome: Outcome, *, superseded: tuple[str, ...] = ()
-    ) -> tuple[OutboundMessage, ...]:
-        """Write the line that closes a command: what it did and the answer it owes, at once."""
-        finished = self._command_line(session, message, outcome, superseded)
-        await _kept(session, finished)
-        return outbound(session.key, finished, outcome.text)
+    def _outbound(self, session: Session, finished: Finished, text: str, notice: str) -> tuple[OutboundMessage, ...]:
+        messages = outbound(session.key, finished, text)
+        return tuple(self._with_notice(message, notice) for message in messages) if notice else messages
+
+    def _with_notice(self, message: OutboundMessage, notice: str) -> OutboundMessage:
+        """Put a line before an answer whose parts are owed already: into its first part, so that the parts stay the same.
+
+        Only where that part would grow too long is the answer cut anew.
+        """
+        before = f"{notice}\n\n"
+        text = before + message.text
+        first, *others = [(start + len(before), end + len(before)) for start, end in message.parts]
+        parts = ((0, first[1]), *others)
+        if len(self.split(message.route, text[: first[1]])) > 1:
+            parts = tuple(self.split(message.route, text))
+        return replace(message, text=text, parts=parts, states=("owed",) * len(parts), refs=(None,) * len(parts))
 
     def finish_urgent(self, session: Session, message: InboundMessage, outcome: Outcome) -> tuple[OutboundMessage, ...]:
-        """Do as ``finish_command`` does without waiting for the disk: a stop must not."""
+        """Close a command: what it did and the answer it owes, in one line.  Does not wait for the disk: a stop must not."""
         finished = self._command_line(session, message, outcome, ())
         session.append(finished)
         return outbound(session.key, finished, outcome.text)
@@ -293,6 +303,12 @@ async def _kept(session: Session, entry: Entry) -> str | None:
     except DiskRefused as error:
         return str(error)
     return None
+
+
+async def _notice(session: Session, finished: Finished) -> str:
+    """Write the line that closes something; return what people must be told if it could not be kept, or nothing."""
+    why = await _kept(session, finished)
+    return unkept(why) if why is not None else ""
 
 
 def _said_in(session: Session, turn: str, entry: EntryId) -> UserMessage | None:
