@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nanobot.agent.govern import prompt_budget
+from nanobot.agent.memo import Memos
 from nanobot.agent.meter import believable
 from nanobot.agent.models import Model, Models
 from nanobot.agent.passes import Boundaries, at_cuts, govern
@@ -88,6 +89,7 @@ class Consolidator:
         self._events = events
         self._sessions = sessions
         self._chatty = chatty
+        self._memos = Memos()
         self._wait_s = wait_s
         self._tasks: dict[SessionKey, asyncio.Task[None]] = {}
         self._ready: dict[SessionKey, Draft] = {}
@@ -234,8 +236,8 @@ class Consolidator:
 
     def _used(self, session: Session) -> int:
         """Return the tokens of the prompt as it is now: as reported, or estimated where no report can be believed."""
-        view = govern(session.messages, self._boundaries(session))
-        estimated = sum(map(estimate_message, view))
+        memo = self._memos.of(session)
+        estimated = memo.estimate(memo.govern(session.messages, self._boundaries(session)))
         usage = next((row.usage for row in reversed(session.log.rows) if row.usage), None)
         if usage is None or not believable(estimated, usage.input_tokens + usage.output_tokens):
             return estimated

@@ -7,9 +7,10 @@ boundaries it starts from come from the log, so a resumed Turn is governed alike
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from nanobot.agent.memo import Memo
 from nanobot.agent.meter import Gauge
-from nanobot.agent.passes import Boundaries, govern
-from nanobot.agent.plan import CannotFit, plan
+from nanobot.agent.passes import Boundaries
+from nanobot.agent.plan import EARLY, CannotFit, plan
 from nanobot.messages import Message
 from nanobot.session.log import number
 
@@ -55,12 +56,14 @@ class Governor:
         budget_tokens: what a whole prompt may take.
         boundaries: where earlier cuts stand.
         gauge: measures.
+        memo: what was governed before in this session.
     """
 
-    def __init__(self, *, budget_tokens: int, boundaries: Boundaries, gauge: Gauge) -> None:
+    def __init__(self, *, budget_tokens: int, boundaries: Boundaries, gauge: Gauge, memo: Memo | None = None) -> None:
         self._budget = budget_tokens
         self._boundaries = boundaries
         self._gauge = gauge
+        self._memo = memo or Memo()
         self._why = "the request did not fit the window"
 
     def fit(self, messages: Sequence[Message]) -> Fitted:
@@ -70,9 +73,13 @@ class Governor:
             CannotFit: one message alone is too long; the text names it.
         """
         before = self._boundaries
-        self._boundaries = plan(messages, before, budget=self._budget, gauge=self._gauge)
-        out = govern(messages, self._boundaries)
-        return Fitted(out, self._gauge.measure(out), _moved(before, self._boundaries, self._why))
+        out = self._memo.govern(messages, before)
+        size = self._gauge.measure(out)
+        if size > self._budget * EARLY:
+            self._boundaries = plan(messages, before, budget=self._budget, gauge=self._gauge)
+            out = self._memo.govern(messages, self._boundaries)
+            size = self._gauge.measure(out)
+        return Fitted(out, size, _moved(before, self._boundaries, self._why))
 
     def learn(self, messages: Sequence[Message], input_tokens: int) -> None:
         """Take a request's reported size into account."""

@@ -6,12 +6,12 @@ cut; where a result is cut never depends on it, so the log stays the whole truth
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from nanobot.agent.models import Model
-from nanobot.agent.tokens import estimate_message
+from nanobot.agent.tokens import estimate_message, estimate_messages
 from nanobot.messages import Message
 from nanobot.session.entries import EntryId
 from nanobot.session.log import SessionLog, number
@@ -86,20 +86,30 @@ class Gauge:
         ratios: shared by all runs.
         overhead: estimated tokens of system text and tool schemas.
         reported: the newest report of the session, if nothing was cut since.
+        estimate: sums the messages' estimates; a memo's does so for what is new alone.
     """
 
-    def __init__(self, *, model: str, ratios: Ratios, overhead: int, reported: Reported | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        model: str,
+        ratios: Ratios,
+        overhead: int,
+        reported: Reported | None = None,
+        estimate: Callable[[Sequence[Message]], int] = estimate_messages,
+    ) -> None:
         self._model = model
         self._ratios = ratios
         self._overhead = overhead
         self._reported = reported
+        self._estimate = estimate
         self._anchor: tuple[int, int] | None = None  # reported, estimated
 
     def measure(self, messages: Sequence[Message]) -> int:
         """Return the tokens of a request with these messages."""
         if self._reported is not None:
             self._find_anchor(messages, self._reported)
-        estimated = self._overhead + sum(map(estimate_message, messages))
+        estimated = self._overhead + self._estimate(messages)
         ratio = self._ratios.of(self._model)
         plain = estimated * ratio
         if self._anchor is None:
@@ -122,7 +132,9 @@ class Gauge:
 
     def learn(self, messages: Sequence[Message], reported: int) -> None:
         """Take the provider's count of a request that was sent into account."""
-        estimated = self._overhead + sum(map(estimate_message, messages))
+        self._learn(self._overhead + self._estimate(messages), reported)
+
+    def _learn(self, estimated: int, reported: int) -> None:
         self._reported = None
         if believable(estimated, reported):
             self._anchor = (reported, estimated)
@@ -130,7 +142,7 @@ class Gauge:
 
     def was_too_long(self, messages: Sequence[Message], limit: int) -> None:
         """Learn from a refusal: this request was longer than ``limit``, whatever was thought of it."""
-        estimated = self._overhead + sum(map(estimate_message, messages))
+        estimated = self._overhead + self._estimate(messages)
         self._reported = self._anchor = None
         self._ratios.learn(
             self._model, estimated=estimated, reported=max(limit, int(estimated * self._ratios.of(self._model)))
@@ -138,6 +150,8 @@ class Gauge:
 
     def _find_anchor(self, messages: Sequence[Message], reported: Reported) -> None:
         self._reported = None
-        index = next((i for i, message in enumerate(messages) if message.entry == reported.entry), None)
-        if index is not None:
-            self.learn(messages[:index], reported.input_tokens)
+        for index in range(len(messages) - 1, -1, -1):
+            if messages[index].entry == reported.entry:
+                since = estimate_messages(messages[index:])
+                self._learn(self._overhead + self._estimate(messages) - since, reported.input_tokens)
+                return

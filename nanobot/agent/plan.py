@@ -93,12 +93,11 @@ def _rungs(
     messages: Sequence[Message], at: Boundaries, budget: int, gauge: Measure
 ) -> Iterator[tuple[Boundaries, bool]]:
     """Yield cuts, each harder than the one before, and whether it is a gentle one."""
-    target = int(budget * TARGET)
     at = _compact(messages, at, KEEP_VERBATIM)
     yield at, True
     at = _limit(messages, at, _IMPORTED_CHARS)
     yield at, True
-    at = _snip_turns(messages, at, target, gauge)
+    at = _snip_turns(messages, at, budget, gauge)
     yield at, True
     for keep in (5, 3, 1):
         at = _compact(messages, at, keep)
@@ -107,7 +106,7 @@ def _rungs(
     yield at, False
     at = _limit(messages, at, 4_000)
     yield at, False
-    at = _snip_steps(messages, at, target, gauge)
+    at = _snip(messages, at, [int(budget * TARGET)], gauge, begins=_begins_step)
     yield at, False
     for chars in (1_000, 300):
         at = _limit(messages, at, chars)
@@ -138,29 +137,35 @@ def _limit(messages: Sequence[Message], at: Boundaries, chars: int) -> Boundarie
     return replace(at, limits=tuple(sorted(limits.items(), reverse=True)))
 
 
-def _snip_turns(messages: Sequence[Message], at: Boundaries, target: int, gauge: Measure) -> Boundaries:
-    """Leave out whole exchanges, the oldest first, until the target is met or only the newest is left."""
-    return _snip(messages, at, target, gauge, begins=_begins_exchange)
+def _snip_turns(messages: Sequence[Message], at: Boundaries, budget: int, gauge: Measure) -> Boundaries:
+    """Leave out whole exchanges, the oldest first.
 
-
-def _snip_steps(messages: Sequence[Message], at: Boundaries, target: int, gauge: Measure) -> Boundaries:
-    """Leave out steps of the running Turn too; its request and the last step stay."""
-    return _snip(messages, at, target, gauge, begins=_begins_step)
+    If the newest one is so long that the target cannot be met, some before it stay as long as it fits at all.
+    """
+    targets = [int(budget * share) for share in (TARGET, (TARGET + _ENOUGH) / 2, _ENOUGH)]
+    return _snip(messages, at, targets, gauge, begins=_begins_exchange)
 
 
 class _Begins(Protocol):
     def __call__(self, messages: Sequence[Message], index: int) -> bool: ...
 
 
-def _snip(messages: Sequence[Message], at: Boundaries, target: int, gauge: Measure, *, begins: _Begins) -> Boundaries:
+def _snip(
+    messages: Sequence[Message], at: Boundaries, targets: Sequence[int], gauge: Measure, *, begins: _Begins
+) -> Boundaries:
+    """Move the snip to the oldest place from which on the rest meets the first target that more than the newest part can meet."""
     view = govern(messages, replace(at, snip_before=0, bare_before=0))
-    weights = gauge.weights(view)
-    room = target - gauge.overhead()
     starts = [i for i in range(len(view)) if number(view[i].entry) > at.snip_before and begins(view, i)]
     if not starts:
         return at
-    fitting = next((i for i in starts if weights[i] <= room), starts[-1])
-    return replace(at, snip_before=number(view[fitting].entry))
+    weights = gauge.weights(view)
+    found = starts[-1]
+    for target in targets:
+        room = target - gauge.overhead()
+        found = next((i for i in starts if weights[i] <= room), starts[-1])
+        if found != starts[-1]:
+            break
+    return replace(at, snip_before=number(view[found].entry))
 
 
 def _begins_exchange(messages: Sequence[Message], index: int) -> bool:

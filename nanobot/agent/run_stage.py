@@ -11,6 +11,7 @@ from nanobot.agent.context import ContextBuilder
 from nanobot.agent.counting import counter_for
 from nanobot.agent.gates import Gate
 from nanobot.agent.head import FrozenHead
+from nanobot.agent.memo import Memos
 from nanobot.agent.meter import Ratios, known_window, last_reported
 from nanobot.agent.models import Model
 from nanobot.agent.passes import Boundaries, at_cuts
@@ -47,6 +48,7 @@ class RunStage:
     now: Callable[[], datetime]
     gates: Sequence[Gate] = ()
     ratios: Ratios = field(default_factory=Ratios)
+    memos: Memos = field(default_factory=Memos)
 
     async def run(self, context: TurnContext, model: Model, head: FrozenHead) -> AgentRunResult:
         """Run, and return a result whatever ends it; only faults of our own are raised."""
@@ -118,6 +120,7 @@ class RunStage:
             ratios=self.ratios,
             counter=counter_for(model.model) if settings.exact_tokens else None,
             reported=last_reported(session.log),
+            memo=self.memos.of(session),
             steer=lambda: self._steer(context, recorder),
         )
 

@@ -5,7 +5,8 @@ happens (answers before their tools run, each result when it lands); what is dec
 comes from the ``Governor``.  A Turn that goes on after a restart is the same call with the Turn's messages so far in ``so_far``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any, cast
 
 from nanobot.agent.calls import CallRunner
 from nanobot.agent.decide import (
@@ -63,7 +64,7 @@ class _Run:
     def __init__(self, provider: LLMProvider, spec: AgentRunSpec) -> None:
         self.provider = provider
         self.spec = spec
-        self.initial = [m if not isinstance(m, Mapping) else from_dict(m) for m in spec.initial_messages]
+        self.initial = _as_messages(spec.initial_messages)
         self.steps: list[tuple[Message, str | None]] = list(spec.so_far)
         self.tally: Tally = tally(self.steps)
         self.usage = Usage()
@@ -79,7 +80,9 @@ class _Run:
                 ratios=spec.ratios,
                 overhead=estimate_fixed(spec.system) + estimate_tools(self.specs),
                 reported=spec.reported,
+                estimate=spec.memo.estimate,
             ),
+            memo=spec.memo,
         )
         self.calls = CallRunner(spec, self.said)
 
@@ -237,6 +240,13 @@ def as_message(response: LLMResponse, entry: EntryId) -> AssistantMessage:
     """Return the answer as a message of the log: its calls get ids of ours."""
     calls = (ToolCall(f"{entry}.{i}", call.name, call.arguments) for i, call in enumerate(response.tool_calls))
     return AssistantMessage(response.text, tuple(calls), extra=response.extra, entry=entry)
+
+
+def _as_messages(given: Sequence[Message | dict[str, Any]]) -> Sequence[Message]:
+    """Read dicts, where there are any; a long history of ours is not looked at one by one."""
+    if dict in set(map(type, given)):
+        return [from_dict(message) if isinstance(message, dict) else message for message in given]
+    return cast("Sequence[Message]", given)
 
 
 def _has_image(message: UserMessage) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 
 from nanobot.agent.gates import Gate
 from nanobot.agent.govern import Decided
+from nanobot.agent.memo import Memo
 from nanobot.agent.meter import Ratios, Reported
 from nanobot.agent.passes import Boundaries
 from nanobot.agent.tools.base import Planned, ToolContext
@@ -58,12 +59,13 @@ class AgentRunSpec:
         intents: intents of calls in ``so_far`` that have no result.
         ratios: how far token estimates are off, by model; shared by all runs.
         reported: the newest size that the provider reported of this conversation, if nothing was cut since.
+        memo: what was governed before in this conversation; it changes what a run costs, and nothing else.
         counter: counts a text's tokens exactly, where something can.
         steer: returns (and logs) user messages that came in meanwhile; asked at the top of each iteration.
         context: what tools may know; the call id is filled in for each call.
     """
 
-    initial_messages: Sequence[Message | Mapping[str, Any]]
+    initial_messages: Sequence[Message | dict[str, Any]]
     tools: ToolRegistry
     model: str
     checkpoint: Checkpoint
@@ -80,6 +82,7 @@ class AgentRunSpec:
     boundaries: Boundaries = field(default_factory=Boundaries)
     ratios: Ratios = field(default_factory=Ratios)
     reported: Reported | None = None
+    memo: Memo = field(default_factory=Memo)
     counter: Callable[[str], int] | None = None
     steer: Callable[[], Sequence[UserMessage]] = tuple
     so_far: Sequence[tuple[Message, str | None]] = ()

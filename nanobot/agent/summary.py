@@ -19,6 +19,7 @@ from nanobot.session.log import Row
 SUMMARY_TOKENS = 2_000
 MAX_CHUNKS = 6
 _MOST_IDENTIFIERS = 40
+_LEAST_EXCHANGES = 3  # stay verbatim, if they take no more than twice the room
 _ENOUGH = 0.6  # of the identifiers must be in the summary as the model wrote it
 _TEXT_CHARS = 3_000  # of one message
 _RESULT_CHARS = 600  # of one tool result: what mattered in it was said afterwards
@@ -63,7 +64,8 @@ def choose_cut(rows: Sequence[Row], *, keep_tokens: int, weights: Sequence[int] 
     cut = starts[-1]
     for start, after in zip(starts[-2::-1], starts[:0:-1], strict=True):
         kept += sum(sizes[start:after])
-        if kept > keep_tokens:
+        few = kept <= 2 * keep_tokens and sum(begin >= start for begin in starts) <= _LEAST_EXCHANGES
+        if kept > keep_tokens and not few:
             break
         cut = start
     return cut

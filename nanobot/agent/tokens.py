@@ -11,7 +11,7 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from nanobot.messages import AssistantMessage, ImagePart, Message, TextPart, UserMessage
@@ -71,6 +71,11 @@ def estimate_message(message: Message) -> int:
     if known is None:
         known = message.encoded["tokens"] = MESSAGE_TOKENS + _estimate(message)
     return int(known)
+
+
+def estimate_messages(messages: Iterable[Message]) -> int:
+    """Estimate the tokens of several messages."""
+    return sum(map(estimate_message, messages))
 
 
 def estimate_tools(tools: Sequence[ToolSpec]) -> int:

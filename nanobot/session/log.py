@@ -94,6 +94,7 @@ class SessionLog:
     def __init__(self, key: SessionKey) -> None:
         self.key = key
         self.rows: list[Row] = []
+        self._messages: list[Message] = []  # of ``rows``, as far as they were asked for
         self.pending: dict[str, InboundMessage] = {}
         self.open: OpenTurn | None = None
         self.owed: dict[str, OutboundMessage] = {}
@@ -129,8 +130,13 @@ class SessionLog:
 
     @property
     def messages(self) -> list[Message]:
-        """The transcript's messages, oldest first, without the summary."""
-        return [row.message for row in self.rows]
+        """The transcript's messages, oldest first, without the summary.  A new list; only new rows are looked at for it."""
+        known, rows = self._messages, self.rows
+        count = len(known)
+        if not (0 < count <= len(rows) and known[0] is rows[0].message and known[-1] is rows[count - 1].message):
+            known.clear()
+        known += [row.message for row in rows[len(known) :]]
+        return known.copy()
 
     def turn_rows(self, turn: str) -> list[Row]:
         """Return the rows of one Turn, oldest first.  They lie together, and the last Turn's are found at once."""

@@ -38,6 +38,7 @@ class Session:
         self._store = store
         self._owner = owner
         self._claim: Claim | None = None
+        self._shown_summary: UserMessage | None = None
         self._loading = asyncio.Lock()
         self._accepting = asyncio.Lock()
 
@@ -72,9 +73,17 @@ class Session:
     @property
     def messages(self) -> list[Message]:
         """The replayable transcript, oldest first: the summary of what came before it, if any, then every row."""
+        summary = self._summary()
+        return [summary, *self.log.messages] if summary else self.log.messages
+
+    def _summary(self) -> UserMessage | None:
+        """Return the summary as a message: the same object as long as it is the same summary."""
         summary = self.log.summary
-        head: list[Message] = [summary_message(summary.text, summary.id)] if summary else []
-        return head + self.log.messages
+        if summary is None:
+            return None
+        if self._shown_summary is None or self._shown_summary.entry != summary.id:
+            self._shown_summary = summary_message(summary.text, summary.id)
+        return self._shown_summary
 
     def get_history(self) -> list[Message]:
         """Return the transcript without the open Turn's messages."""
