@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from nanobot.cli.streams import write_err, write_out
 from nanobot.errors import ConfigError, MisuseError, NanobotError
+
+if TYPE_CHECKING:
+    from nanobot.cli.service import Service
 
 FAILED = 1
 MISUSED = 2
@@ -24,6 +27,8 @@ app = typer.Typer(
 )
 sessions = typer.Typer(help="Look at conversations.", rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(sessions, name="sessions")
+service = typer.Typer(help="Keep the daemon running under systemd.", rich_markup_mode=None, no_args_is_help=True)
+app.add_typer(service, name="service")
 
 Config: TypeAlias = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Configuration file instead of ~/.nanobot/config.yaml.")
@@ -93,6 +98,69 @@ def status(
     from nanobot.cli.status import show_status
 
     _exit_with(lambda: show_status(config, as_json=as_json))
+
+
+System = Annotated[bool, typer.Option("--system", help="A service of the machine instead of one's own; needs root.")]
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The service's name, if there are several.")]
+
+
+@service.command("install")
+def service_install(
+    config: Config = None,
+    system: System = False,
+    name: Name = "nanobot",
+    run_as: Annotated[str | None, typer.Option("--run-as", metavar="USER", help="Whose a --system service is.")] = None,
+    start: Annotated[bool, typer.Option("--start/--no-start", help="Start it now.")] = True,
+) -> None:
+    """Write the unit, enable it and start it."""
+    from nanobot.cli.service import install
+
+    _exit_with(lambda: install(_service(name, system, run_as), config, starts=start))
+
+
+@service.command("uninstall")
+def service_uninstall(system: System = False, name: Name = "nanobot") -> None:
+    """Stop it and remove the unit."""
+    from nanobot.cli.service import uninstall
+
+    _exit_with(lambda: uninstall(_service(name, system)))
+
+
+@service.command("start")
+def service_start(system: System = False, name: Name = "nanobot") -> None:
+    """Start it."""
+    _control("start", name, system)
+
+
+@service.command("stop")
+def service_stop(system: System = False, name: Name = "nanobot") -> None:
+    """Stop it in order."""
+    _control("stop", name, system)
+
+
+@service.command("restart")
+def service_restart(system: System = False, name: Name = "nanobot") -> None:
+    """Stop it in order and start it again."""
+    _control("restart", name, system)
+
+
+@service.command("status")
+def service_status(system: System = False, name: Name = "nanobot") -> None:
+    """Show what systemd knows of it."""
+    _control("status", name, system)
+
+
+@service.command("logs")
+def service_logs(
+    system: System = False,
+    name: Name = "nanobot",
+    lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="How many of the last lines.")] = 100,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as new lines come.")] = False,
+) -> None:
+    """Show its log."""
+    from nanobot.cli.service import logs
+
+    _exit_with(lambda: logs(_service(name, system), lines=lines, follows=follow))
 
 
 @sessions.command("list")
@@ -180,6 +248,19 @@ def version() -> None:
     from importlib.metadata import version as installed
 
     write_out(f"nanobot {installed('nanobot')}\n")
+
+
+def _service(name: str, is_system: bool, run_as: str | None = None) -> "Service":
+    from nanobot.cli.service import Service
+    from nanobot.config.environment import environment
+
+    return Service(environ=environment(), name=name, is_system=is_system, run_as=run_as)
+
+
+def _control(verb: str, name: str, is_system: bool) -> None:
+    from nanobot.cli.service import control
+
+    _exit_with(lambda: control(_service(name, is_system), verb))
 
 
 def _exit_with(work: Callable[[], int]) -> None:

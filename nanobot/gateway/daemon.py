@@ -145,6 +145,7 @@ class Gateway:
             await self.bot.loop.recover()
             listening = group.create_task(self._supervisor.run(), name="channels")
             await self._first_rounds()
+            self._notifier.status(self._headline())
             self._notifier.ready()
             log.info("ready: %s", self._headline())
             warming = group.create_task(self._warm(), name="warm the model")
