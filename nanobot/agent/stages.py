@@ -260,6 +260,9 @@ class Stages:
 
     def _publish(self, context: TurnContext) -> None:
         for message in context.outbound:
+            known = context.session.log.owed.get(message.out)
+            if known is not None and len(known.parts) == len(message.parts):  # a draft may be reserved for it
+                message = replace(message, states=known.states, refs=known.refs)
             self.bus.publish_outbound(message)
 
     # -- looking things up -----------------------------------------------------------------------------------------------------
