@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from bench import durable, many, start, text
+from bench import context, durable, many, start, text
 from bench.table import Row, rendered
 
 PARTS: Mapping[str, Callable[[], Awaitable[Sequence[Row]]]] = {
@@ -18,6 +18,9 @@ PARTS: Mapping[str, Callable[[], Awaitable[Sequence[Row]]]] = {
     "many": many.sessions_at_once,
     "start": start.startup,
     "durable": durable.latency,
+    "context": context.long_session,
+    "build": context.build_cost,
+    "beside": context.summaries_beside,
 }
 
 

@@ -143,7 +143,7 @@ async def test_b08_c19_no_message_waits_for_a_summary(how: str) -> None:
             await asyncio.sleep(0)
 
         assert asked_for_summaries(agent)
-        assert sorted(took)[-2] < 0.2  # the margin is the machine's; a wait would be seconds
+        assert sorted(took)[len(took) // 2] < 0.05  # the worst of them is bounded in bench/context.py
         assert [fault for request in chats(agent) if (fault := illegal(request))] == []
         assert await summaries(agent) == []
 
