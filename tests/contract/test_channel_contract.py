@@ -4,22 +4,27 @@ A new channel adds a harness: how a person on its platform says something, and w
 """
 
 import asyncio
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
 
 import pytest
 
 from nanobot.bus.events import Acceptance, Accepted, InboundMessage, Route, session_key
 from nanobot.bus.runtime_bus import RuntimeEventBus
-from nanobot.channels.base import Channel, OutboundPart
+from nanobot.channels.base import Accept, Capabilities, Channel, OutboundPart
 from nanobot.channels.cli import TerminalChannel
 from nanobot.channels.terminal.view import Segment
+from tests.fakes.telegram.rig import Rig
 
 
 class Harness(Protocol):
-    """One channel, and a person at the other end."""
+    """One channel, and a person at the other end, who is in ``chat``."""
 
     channel: Channel
+    chat: str
 
     def say(self, *lines: str) -> None:
         """Let the person say this and leave, once the channel listens."""
@@ -33,7 +38,9 @@ class Harness(Protocol):
 class TerminalHarness:
     """The terminal channel with a scripted terminal."""
 
-    def __init__(self) -> None:
+    chat = "direct"
+
+    def __init__(self, path: Path) -> None:
         self._lines: list[str] = []
         self._seen: list[Segment] = []
 
@@ -60,10 +67,62 @@ class TerminalHarness:
     def refresh(self) -> None:
         return
 
+    async def __aenter__(self) -> Self:
+        return self
 
-@pytest.fixture(params=[TerminalHarness])
-def harness(request: pytest.FixtureRequest) -> Harness:
-    return request.param()
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return
+
+
+class TelegramHarness:
+    """The Telegram channel on the strict local server.  It ends listening when everything that was said is acknowledged."""
+
+    chat = "1"
+    name = "tg"
+
+    def __init__(self, path: Path) -> None:
+        self._rig = Rig(path, listens=False)
+        self.channel: Channel = self
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._rig.channel.capabilities
+
+    async def listen(self, accept: Accept) -> None:
+        listening = asyncio.create_task(self._rig.channel.listen(accept))
+        try:
+            await self._rig.until(lambda: not self._rig.server.updates.waiting)
+        finally:
+            listening.cancel()
+            await asyncio.wait({listening})
+
+    async def send(self, part: OutboundPart) -> str | None:
+        return await self._rig.channel.send(part)
+
+    def say(self, *lines: str) -> None:
+        for line in lines:
+            self._rig.server.push_text(1, line)
+
+    def seen(self) -> str:
+        return "\n".join(self._rig.server.chat(1).answers)
+
+    async def __aenter__(self) -> Self:
+        await self._rig.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._rig.__aexit__(kind, error, traceback)
+
+
+@pytest.fixture(params=[TerminalHarness, TelegramHarness])
+async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
+    making: AbstractAsyncContextManager[Harness] = request.param(tmp_path)
+    async with making as made:
+        yield made
 
 
 async def heard(harness: Harness) -> list[InboundMessage]:
@@ -79,7 +138,7 @@ async def heard(harness: Harness) -> list[InboundMessage]:
 
 
 def part(harness: Harness, text: str, *, index: int = 0, count: int = 1, may_be_repeat: bool = False) -> OutboundPart:
-    route = Route(harness.channel.name, "direct")
+    route = Route(harness.channel.name, harness.chat)
     return OutboundPart(
         out="o1",
         session_key=session_key(route),

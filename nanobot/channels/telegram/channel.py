@@ -32,6 +32,7 @@ from nanobot.errors import ChannelError, SendFailed, SendRejected
 log = logging.getLogger(__name__)
 
 DOWNLOAD_TRIES = 3
+STRANGERS_MAX = 1_000  # named in the log once each; more are no news
 MENU_TRIES = 5
 
 
@@ -154,7 +155,7 @@ class TelegramChannel:
 
     async def _refuse(self, incoming: Said | Pressed, why: str) -> None:
         origin = incoming.origin
-        if origin.sender not in self._strangers:
+        if origin.sender not in self._strangers and len(self._strangers) < STRANGERS_MAX:
             self._strangers.add(origin.sender)
             log.warning("channel %s: a message in chat %s was refused: %s", self.name, origin.chat, why)
         if not self._settings.pairing or origin.is_group or origin.is_bot or isinstance(incoming, Pressed):

@@ -151,8 +151,8 @@ def _message(message: Message, me: Me) -> Incoming:
     if command == "":
         return Ignored("a command for another bot")
     media, notes = attachments(message), described(message)
-    if not (text or media or notes):
-        return Ignored("a service message")
+    if not (text.strip() or media or notes):
+        return Ignored("nothing was said")
     reply = message.reply_to_message
     answers_me = reply is not None and reply.from_user is not None and reply.from_user.id == me.id
     return Said(
