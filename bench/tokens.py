@@ -1,4 +1,4 @@
-"""The error of token estimates: against the recorded counts, and against the real vocabularies where ``nanobot[tokens]`` is installed.
+"""The error of token estimates, against recorded counts or, with ``nanobot[tokens]`` installed, against the vocabularies.
 
 ``python -m bench.tokens`` prints a table; ``--write`` counts the texts of ``tests/unit/agent/token_counts.json`` anew.
 """

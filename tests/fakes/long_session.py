@@ -36,11 +36,11 @@ def sayings(turns: int) -> list[str]:
             case 3:
                 name, value = next(told)
                 said = f"Decided: the {name} is {value}. Keep that in mind."
-            case 5 | 25:
+            case 5 | 15 | 25:
                 said = f"Please read chapter {turn} of the manual."
             case 12:
                 said = f"Please compare chapters {turn}, {turn + 1}, {turn + 2} and {turn + 3}."
-            case 18 | 33:
+            case 9 | 18 | 33:
                 said = f"Please count to {2000 + turn} in the shell."
             case _:
                 said = f"What do you think about topic {turn}? I have read a little and I am not sure what follows from it."
@@ -70,7 +70,7 @@ class Model:
             self.summaries += 1
             return Reply((self.summarizes or summary_of)("\n".join(text for role, text in texts if role == "user")))
         role, last = texts[-1]
-        said = _TURN.split(last)[-1] if _TURN.search(last) else ""
+        said = _TURN.split(last)[-1].partition("\n\n[")[0] if _TURN.search(last) else ""
         if role != "user" or not said:
             return Reply("That is done. I looked at what came back and nothing in it was unexpected.")
         return self._answer(said, texts)
@@ -82,8 +82,7 @@ class Model:
             return Reply(f"The {asked[1]} is {self.answers[asked[1]]}.")
         numbers = [int(number) for number in re.findall(r"\d+", said)]
         if "chapter" in said:
-            wanted = [number for number in numbers if f"{number}" in said]
-            return Reply(tool_calls=[Call("read_chapter", {"number": number}) for number in wanted])
+            return Reply(tool_calls=[Call("read_chapter", {"number": number}) for number in numbers])
         if "in the shell" in said:
             return Reply(tool_calls=[Call("exec", {"command": f"seq 1 {numbers[-1]}"})])
         return Reply("I would say that it depends on what you want from it. " * 4)
