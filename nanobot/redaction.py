@@ -2,7 +2,7 @@
 
 Two kinds are replaced by ``[redacted]``: the values that this installation knows to be secret, also as base64, percent-encoded or
 inside JSON; and strings in the well-known shapes of keys.  The shapes are narrow on purpose: a result that loses ordinary text is
-worse than one that keeps an unknown kind of key.  Time is linear in the text.
+worse than one that keeps an unknown kind of key.  Time is linear in the text, and a thread that redacts a long one lets others run.
 """
 
 import base64
@@ -38,6 +38,31 @@ _SHAPES = re.compile(
 )
 
 
+# Every match of a shape holds one of these.
+_SIGNS = (
+    *(
+        "sk-",
+        ":A",
+        "AKIA",
+        "ASIA",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat_",
+        "glpat-",
+        "xox",
+        "AIza",
+        "hf_",
+    ),
+    *("Bearer ", "PRIVATE KEY"),
+)
+_WINDOW_CHARS = 64 * 1024
+_OVERLAP_CHARS = 8 * 1024  # more than the shortest match of anything
+_BEFORE_CHARS = 16  # more than what must stand before a match
+
+
 class Redactor:
     """Callable text → text.
 
@@ -49,13 +74,36 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         forms = {form for secret in secrets if len(secret) >= MIN_SECRET_CHARS for form in _forms(secret)}
         longest_first = sorted(forms, key=lambda form: (-len(form), form))
+        self._forms = tuple(longest_first)
         self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def __call__(self, text: str) -> str:
         """Return the text with each secret replaced.  Applying it twice changes nothing more."""
         if self._known is not None:
-            text = self._known.sub(REDACTED, text)
-        return _SHAPES.sub(REDACTED, text)
+            text = _replaced(self._known, self._forms, text)
+        return _replaced(_SHAPES, _SIGNS, text)
+
+
+def _replaced(pattern: re.Pattern[str], signs: tuple[str, ...], text: str) -> str:
+    """Return the text with each match replaced; where none of ``signs`` stands, there is none.
+
+    In windows, because a search holds the interpreter's lock to its end: 50 MB at once would stop the event loop for seconds, even
+    from a thread.
+    """
+    kept: list[str] = []
+    done = at = 0
+    overlap = max(_OVERLAP_CHARS, *map(len, signs))
+    while at < len(text):
+        border, end = at + _WINDOW_CHARS, at + _WINDOW_CHARS + overlap
+        if any(text.find(sign, max(0, at - _BEFORE_CHARS), end) >= 0 for sign in signs):
+            for found in pattern.finditer(text, at, end):
+                if found.start() >= border:
+                    break
+                whole = found if found.end() <= border else pattern.match(text, found.start()) or found
+                kept += (text[done : whole.start()], REDACTED)
+                done = whole.end()
+        at = max(border, done)
+    return "".join((*kept, text[done:])) if kept else text
 
 
 def _forms(secret: str) -> Iterator[str]:

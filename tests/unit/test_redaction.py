@@ -127,3 +127,13 @@ def _timed(redact: Redactor, text: str) -> float:
     start = time.perf_counter()
     redact(text)
     return time.perf_counter() - start
+
+
+@pytest.mark.parametrize("secret", [SECRET, *SHAPES, "k" * 20_000])
+def test_a_secret_anywhere_in_a_long_text_is_found(secret: str) -> None:
+    """Long texts are looked through piece by piece; a secret on a border is found all the same."""
+    redact = Redactor([SECRET, "k" * 20_000])
+
+    for before in range(65_536 - len(secret[:200]) - 20, 65_536 + 20, 7):
+        text = f"{'x ' * (before // 2)}{secret} and {secret}."
+        assert redact(text).count("[redacted]") == 2
