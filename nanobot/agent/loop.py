@@ -8,7 +8,7 @@ its Turn's run, and the Turn is closed in order.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import cast
 from uuid import uuid4
@@ -36,6 +36,19 @@ _STOP_DEADLINE_S = 30.0  # how long a cancelled caller waits for its Turn to be 
 _inside: ContextVar[tuple[SessionKey, ...]] = ContextVar("nanobot_turns", default=())
 
 
+class _Waiting:
+    """Who waits for a direct message: so many callers, for one result."""
+
+    def __init__(self, result: asyncio.Future[TurnResult]) -> None:
+        self.result = result
+        self.callers = 0
+
+    def settle(self, result: TurnResult) -> None:
+        """Give them the result, unless they have one."""
+        if not self.result.done():
+            self.result.set_result(result)
+
+
 class AgentLoop:
     """Schedules Turns over sessions."""
 
@@ -47,7 +60,8 @@ class AgentLoop:
         self._events = events
         self._workers: dict[SessionKey, asyncio.Task[None]] = {}
         self._running: dict[SessionKey, Running] = {}
-        self._waiting: dict[tuple[SessionKey, str], asyncio.Future[TurnResult]] = {}
+        self._waiting: dict[tuple[SessionKey, str], _Waiting] = {}
+        self._entering: set[asyncio.Task[Acceptance]] = set()
         self._closing = False
 
     # -- ways in ---------------------------------------------------------------------------------------------------------------
@@ -68,10 +82,7 @@ class AgentLoop:
         Raises:
             SessionBusy: another process holds the session.
         """
-        acceptance = await self._sessions.accept(message)
-        if not isinstance(acceptance, Duplicate):
-            self._bus.publish_inbound(message)
-        return acceptance
+        return await asyncio.shield(self._enter(message, self._bus.publish_inbound))
 
     async def process_direct(
         self,
@@ -95,20 +106,40 @@ class AgentLoop:
             at=self._stages.run_stage.now(),
             media=tuple(media),
         )
-        acceptance = await self._sessions.accept(message)
-        if isinstance(acceptance, Duplicate):
-            recorded = await self._recorded(session_key, message.id)
-            if recorded is not None:
-                return recorded
+        if self._closing:
+            return _not_taken_up(session_key)
         place = (session_key, message.id)
-        future = self._waiting.setdefault(place, asyncio.get_running_loop().create_future())
-        self.dispatch(message)
+        waiting = self._waiting.setdefault(place, _Waiting(asyncio.get_running_loop().create_future()))
+        waiting.callers += 1
         try:
-            return await asyncio.shield(future)
+            acceptance = await asyncio.shield(self._enter(message, self.dispatch))
+            if isinstance(acceptance, Duplicate):
+                recorded = await self._recorded(session_key, message.id)
+                if recorded is not None:
+                    return recorded
+            return await asyncio.shield(waiting.result)
         finally:
-            if not future.done():
-                await self._withdraw(session_key, message.id, future)
-            self._waiting.pop(place, None)
+            waiting.callers -= 1
+            if not waiting.callers:
+                if not waiting.result.done():
+                    await self._withdraw(session_key, message.id, waiting.result)
+                if self._waiting.get(place) is waiting and not waiting.callers:
+                    del self._waiting[place]
+
+    def _enter(self, message: InboundMessage, hand_on: Callable[[InboundMessage], object]) -> asyncio.Task[Acceptance]:
+        """Accept a message and hand it on, in a task of ours: a caller that leaves meanwhile must not leave it half accepted."""
+        task = asyncio.create_task(self._accept(message, hand_on), name=f"accept {message.id}")
+        self._entering.add(task)
+        task.add_done_callback(self._entering.discard)
+        return task
+
+    async def _accept(self, message: InboundMessage, hand_on: Callable[[InboundMessage], object]) -> Acceptance:
+        acceptance = await self._sessions.accept(message)
+        if message.route is None and (message.session_key, message.id) not in self._waiting:
+            self._ensure_worker(message.session_key)  # its caller has left: it is only put in order
+        elif not isinstance(acceptance, Duplicate) or self._is_pending(message):
+            hand_on(message)
+        return acceptance
 
     def dispatch(self, message: InboundMessage) -> None:
         """See that an accepted message is dealt with: urgent commands now, everything else by the session's worker."""
@@ -133,8 +164,8 @@ class AgentLoop:
 
     @property
     def busy(self) -> bool:
-        """Whether any session has a worker."""
-        return bool(self._workers)
+        """Whether any session has a worker, or is about to get one."""
+        return bool(self._workers or self._entering)
 
     @property
     def running(self) -> dict[SessionKey, str]:
@@ -165,6 +196,8 @@ class AgentLoop:
     async def shutdown(self, *, grace_s: float) -> None:
         """Let running Turns end, up to ``grace_s``; then stop the rest and leave them to be resumed."""
         self._closing = True
+        if self._entering:
+            await asyncio.wait(set(self._entering))
         workers = set(self._workers.values())
         if workers and grace_s > 0:
             await asyncio.wait(workers, timeout=grace_s)
@@ -172,10 +205,8 @@ class AgentLoop:
             running.stop("shutdown")
         if self._workers:
             await asyncio.wait(set(self._workers.values()))
-        for (key, _), future in self._waiting.items():
-            if not future.done():
-                error = "nanobot was shut down before this was taken up"
-                future.set_result(TurnResult(content="", stop_reason="shutdown", error=error, session_key=key))
+        for (key, _), waiting in self._waiting.items():
+            waiting.settle(_not_taken_up(key))
 
     # -- working ---------------------------------------------------------------------------------------------------------------
 
@@ -240,14 +271,14 @@ class AgentLoop:
             content="", stop_reason="error", error=context.failure or "nanobot was stopped", session_key=key
         )
         for message_id in inbound:
-            future = self._waiting.get((key, message_id))
-            if future is not None and not future.done():
-                future.set_result(result)
+            waiting = self._waiting.get((key, message_id))
+            if waiting is not None:
+                waiting.settle(result)
 
     def _fail(self, key: SessionKey, error: Exception) -> None:
-        for (waiting_key, _), future in self._waiting.items():
-            if waiting_key == key and not future.done():
-                future.set_result(TurnResult(content="", stop_reason="error", error=str(error), session_key=key))
+        for (waiting_key, _), waiting in self._waiting.items():
+            if waiting_key == key:
+                waiting.settle(TurnResult(content="", stop_reason="error", error=str(error), session_key=key))
 
     async def _abandon(self, session: Session, message: InboundMessage) -> None:
         """Close a direct message whose caller is gone: nobody waits for it, and nothing is owed."""
@@ -265,9 +296,13 @@ class AgentLoop:
         outcome = cast("commands.Outcome", command.run(context, commands.parse(message.text)[1]))
         for outbound in self._stages.finish_urgent(session, message, outcome):
             self._bus.publish_outbound(outbound)
-        future = self._waiting.get((session.key, message.id))
-        if future is not None and not future.done():
-            future.set_result(TurnResult(content=outcome.text, stop_reason="command", session_key=session.key))
+        waiting = self._waiting.get((session.key, message.id))
+        if waiting is not None:
+            waiting.settle(TurnResult(content=outcome.text, stop_reason="command", session_key=session.key))
+
+    def _is_pending(self, message: InboundMessage) -> bool:
+        session = self._sessions.loaded(message.session_key)
+        return session is not None and message.id in session.log.pending
 
     def _replaces(self, key: SessionKey, message: InboundMessage) -> bool:
         running = self._running.get(key)
@@ -304,6 +339,11 @@ class AgentLoop:
             if found is None:
                 raise MisuseError(f"message {message_id!r} was answered before, but its result is no longer at hand")
             return _result(key, found)
+
+
+def _not_taken_up(key: SessionKey) -> TurnResult:
+    error = "nanobot was shut down before this was taken up"
+    return TurnResult(content="", stop_reason="shutdown", error=error, session_key=key)
 
 
 def _work_left(session: Session) -> tuple[str | None, tuple[str, ...]]:

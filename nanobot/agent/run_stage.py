@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -52,9 +51,26 @@ class RunStage:
 
     async def run(self, context: TurnContext, model: Model, head: FrozenHead) -> AgentRunResult:
         """Run, and return a result whatever ends it; only faults of our own are raised."""
-        slot = nullcontext() if context.is_child else self.slots
-        async with slot:
+        if context.is_child:
             return await self._run(context, model, head)
+        if not await self._has_slot(context):
+            return AgentRunResult(final_content="", stop_reason=context.running.cause or "shutdown")
+        try:
+            return await self._run(context, model, head)
+        finally:
+            self.slots.release()
+
+    async def _has_slot(self, context: TurnContext) -> bool:
+        """Wait for a slot; False if the Turn was stopped meanwhile."""
+        if not self.slots.locked():
+            return await self.slots.acquire()
+        waiter = asyncio.create_task(self.slots.acquire(), name=f"slot {context.turn} {context.session.key}")
+        context.running.start(waiter)
+        try:
+            await asyncio.wait({waiter})
+        finally:
+            waiter.cancel()  # only if the driver itself is being torn down
+        return not waiter.cancelled()
 
     async def _run(self, context: TurnContext, model: Model, head: FrozenHead) -> AgentRunResult:
         recorder = TurnRecorder(context.session, turn=context.turn, head=head.entry)
@@ -81,14 +97,17 @@ class RunStage:
         return run
 
     def _stopped(self, context: TurnContext, recorder: TurnRecorder, partial: str) -> AgentRunResult:
-        cause = context.running.cause or "shutdown"
+        cause = context.running.cause
         keep = bool(partial) and cause != "shutdown"
-        limit = f"This took longer than the limit of {self.settings.turn_timeout_s:g} s and was stopped."
+        errors = {
+            "limit": f"This took longer than the limit of {self.settings.turn_timeout_s:g} s and was stopped.",
+            None: "The model call was cancelled from inside, so this request ends here.",  # nobody asked us to stop
+        }
         return AgentRunResult(
             final_content=partial,
-            stop_reason=cause,
+            stop_reason=cause or "error",
             answer=recorder.cut_off(partial) if keep else None,
-            error=limit if cause == "limit" else None,
+            error=errors.get(cause),
         )
 
     def _spec(

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from time import perf_counter
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from nanobot.agent.head import FrozenHead
 from nanobot.agent.spec import AgentRunResult
@@ -74,11 +74,11 @@ class Running:
     def __init__(self, inbound: list[str]) -> None:
         self.inbound = inbound
         self.cause: StopCause | None = None
-        self._task: asyncio.Task[AgentRunResult] | None = None
+        self._task: asyncio.Task[Any] | None = None  # Any: the wait for a slot, then the run
         self.tools: dict[str, str] = {}  # running calls: id -> summary
 
-    def start(self, task: "asyncio.Task[AgentRunResult]") -> None:
-        """Take the run's task; a stop that came before is carried out now."""
+    def start(self, task: asyncio.Task[Any]) -> None:
+        """Take the task that is to be cancelled from now on; a stop that came before is carried out now."""
         self._task = task
         if self.cause is not None:
             task.cancel()

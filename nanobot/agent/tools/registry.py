@@ -153,7 +153,11 @@ class ToolRegistry:
                 return await tool.run(prepared.arguments, context), False
         except ToolError as error:
             return f"Error while running {tool.name}: {error}", True
-        except Exception as error:  # noqa: BLE001  # a tool may fail in any way; the Turn goes on and the model is told
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            return f"Error while running {tool.name}: it was cancelled from inside.", True  # nobody asked us to stop
+        except (Exception, SystemExit, GeneratorExit, BaseExceptionGroup) as error:  # noqa: BLE001  # a tool may fail in any way, sys.exit() included; the Turn goes on and the model is told
             if limit.expired() and isinstance(error, TimeoutError):
                 return (
                     f"Error while running {tool.name}: it took longer than {tool.timeout_s:g} s and was stopped.",
@@ -170,7 +174,7 @@ class ToolRegistry:
         return f"Error: there is no tool named {name[:100]!r} (nothing was run).{hint} The tools are: {', '.join(self._tools)}."
 
 
-def _exception_line(error: Exception) -> str:
+def _exception_line(error: BaseException) -> str:
     line = "".join(traceback.format_exception_only(error)).strip()
     line = line if len(line) <= 1_000 else line[:999] + "…"
     return f"{line}. This is a fault of the tool or of what it uses, not of your arguments' form; try another way."
