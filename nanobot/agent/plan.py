@@ -102,7 +102,7 @@ def _rungs(
     for keep in (5, 3, 1):
         at = _compact(messages, at, keep)
         yield at, False
-    at = replace(at, images_before=max(at.images_before, _newest_request(messages)))
+    at = _drop_images(messages, at, _newest_request(messages))
     yield at, False
     at = _limit(messages, at, 4_000)
     yield at, False
@@ -113,7 +113,7 @@ def _rungs(
         yield at, False
     at = _compact(messages, at, 0)
     yield at, False
-    at = replace(at, images_before=max(at.images_before, _after_last(messages)))
+    at = _drop_images(messages, at, _after_last(messages))
     yield at, False
     at = replace(at, bare_before=max(at.bare_before, _newest_request(messages), at.snip_before))
     yield at, False
@@ -135,6 +135,13 @@ def _limit(messages: Sequence[Message], at: Boundaries, chars: int) -> Boundarie
         return at
     limits = {**dict(at.limits), chars: _after_last(messages)}
     return replace(at, limits=tuple(sorted(limits.items(), reverse=True)))
+
+
+def _drop_images(messages: Sequence[Message], at: Boundaries, before: int) -> Boundaries:
+    with_images = (m for m in messages if isinstance(m, UserMessage) and any(isinstance(p, ImagePart) for p in m.parts))
+    if not any(at.images_before <= number(m.entry) < before for m in with_images):
+        return at
+    return replace(at, images_before=before)
 
 
 def _snip_turns(messages: Sequence[Message], at: Boundaries, budget: int, gauge: Measure) -> Boundaries:
