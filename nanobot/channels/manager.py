@@ -1,8 +1,9 @@
 """Take owed answers from the bus to their channels.
 
 One lane a chat, in order; lanes do not wait for each other.  A part is recorded as ``sending`` before and ``sent`` or ``refused``
-after it went out.  What may work later is tried again, a bounded number of times; what still does not go stays owed on disk.  One
-bad message or channel never ends the delivery of the others.
+after it went out.  What may work later is tried again, ever more patiently; a lane waits for its first message, and no other lane
+waits for it.  What may have arrived is sent again a few times at most, and then stays owed on disk until the next start.  One bad
+message or channel never ends the delivery of the others.
 """
 
 import asyncio
@@ -18,24 +19,48 @@ from nanobot.errors import SendFailed, SendRejected, SessionError
 
 log = logging.getLogger(__name__)
 
-AMBIGUOUS_MAX = 2  # tries of one part that may have arrived although they failed
+AMBIGUOUS_SOON = 2  # tries of one part that may have arrived although they failed, before it gets a long pause
+AMBIGUOUS_MAX = 4  # and in all: a person is not to see the same answer for ever
+FLOODS_MAX = 1_000
 SETTLED = ("sent", "refused", "withdrawn")
 LANE_MAX = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """How often one part was tried: ``failed`` for reasons of its own, ``floods`` told to wait, ``ambiguous`` may have arrived."""
+
+    failed: int = 0
+    floods: int = 0
+    ambiguous: int = 0
+
+    def after(self, error: SendFailed) -> "Tries":
+        """Return the count with one more failure."""
+        is_flood = error.retry_after_s is not None
+        return Tries(self.failed + (not is_flood), self.floods + is_flood, self.ambiguous + error.maybe_sent)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How often a failed send is tried, and how long to wait between: doubling from ``base_s`` to ``cap_s``."""
+    """How often a failed send is tried, and how long to wait between.
+
+    Waits double from ``base_s`` to ``cap_s``; after ``attempts`` tries, the lane is tried every ``again_s`` (None: it gives up).
+    """
 
     attempts: int = 6
     base_s: float = 1.0
     cap_s: float = 60.0
+    again_s: float | None = 60.0
 
-    def delay_s(self, failed: int, retry_after_s: float | None) -> float:
-        """Return the wait after ``failed`` tries; the platform's own word wins, whatever it is."""
+    def wait_s(self, tries: Tries, retry_after_s: float | None) -> float | None:
+        """Return the wait before the next try, or None to leave it for another day; the platform's own word wins."""
+        if tries.ambiguous >= AMBIGUOUS_MAX or tries.floods > FLOODS_MAX:
+            return None
         if retry_after_s is not None:
             return max(retry_after_s, 0.0)
-        return min(self.base_s * 2.0 ** (failed - 1), self.cap_s)
+        if tries.failed >= self.attempts or tries.ambiguous >= AMBIGUOUS_SOON:
+            return self.again_s
+        return min(self.base_s * 2.0 ** (tries.failed - 1), self.cap_s)
 
 
 class ChannelManager:
@@ -102,8 +127,8 @@ class ChannelManager:
     async def _deliver_part(self, channel: Channel, part: OutboundPart) -> bool:
         """Send one part; False when it may still go out some other day."""
         await self._note(part, "sending", None)
-        ambiguous = 0
-        for failed in range(1, self._patience.attempts + 1):
+        tries = Tries()
+        while True:
             try:
                 ref = await channel.send(part)
             except SendRejected as error:
@@ -111,17 +136,15 @@ class ChannelManager:
                 await self._settle(part, "refused", None)
                 return True
             except SendFailed as error:
-                log.info("sending answer %s by %s failed (try %d): %s", part.out, channel.name, failed, error)
-                part = _once_more(part, error)
-                ambiguous += error.maybe_sent
-                if ambiguous >= AMBIGUOUS_MAX:  # better late than three times
+                log.info("sending answer %s by %s failed: %s", part.out, channel.name, error)
+                part, tries = _once_more(part, error), tries.after(error)
+                wait_s = self._patience.wait_s(tries, error.retry_after_s)
+                if wait_s is None:
                     return False
-                if failed < self._patience.attempts:
-                    await self._sleep(self._patience.delay_s(failed, error.retry_after_s))
+                await self._sleep(wait_s)
             else:
                 await self._settle(part, "sent", ref)
                 return True
-        return False
 
     async def _settle(self, part: OutboundPart, state: str, ref: str | None) -> None:
         await self._note(part, state, ref)

@@ -42,7 +42,8 @@ _LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 # The library warns of itself: each of its own RetryAfter errors reads an attribute that it calls deprecated.
 warnings.filterwarnings("ignore", message="Deprecated since version v22.2", category=PTBDeprecationWarning)
-for _name in ("httpx", "httpcore", "telegram"):
+# These log addresses, or whole answers with a traceback; what went wrong is in the error we raise.
+for _name in ("httpx", "httpcore", "telegram.Bot", "telegram.request.BaseRequest", "telegram.request.HTTPXRequest"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 

@@ -13,7 +13,7 @@ from nanobot.bus.events import Route
 from nanobot.channels.telegram.errors import ChatGone, ChatMoved, NotModified, ReplyGone, TargetGone, TopicGone
 from nanobot.channels.telegram.files import ChannelState
 from nanobot.channels.telegram.format import Rendered, plain, prefixed
-from nanobot.errors import SendRejected
+from nanobot.errors import SendFailed, SendRejected
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +92,8 @@ class Outbox:
             raise
         except (TargetGone, ChatMoved):
             return False
+        except SendFailed as error:
+            raise SendFailed(str(error), retry_after_s=error.retry_after_s) from None  # twice the same edit is one
         except SendRejected as error:
             log.warning("channel %s: %s; the text goes out without styles", self._name, error)
             return await self._edit_plainly(chat, ref, rendered)

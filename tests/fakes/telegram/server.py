@@ -146,6 +146,10 @@ class TelegramServer:
         """Let the next calls of a method go wrong; see ``Fault``."""
         self._faults.append(Fault(method.lower() if method != "*" else method, times, **how))
 
+    def has_fault(self, method: str) -> bool:
+        """Say whether a fault of this method is still to come."""
+        return any(fault.times > 0 and fault.method == method.lower() for fault in self._faults)
+
     def heal(self) -> None:
         """Forget all faults that were asked for."""
         self._faults.clear()

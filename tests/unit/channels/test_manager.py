@@ -37,7 +37,13 @@ class FakeChannel:
 class Outbox:
     """Delivers messages through one manager and remembers what it recorded, published and slept."""
 
-    def __init__(self, channel: FakeChannel, *, record_error: Exception | None = None) -> None:
+    def __init__(
+        self,
+        channel: FakeChannel,
+        *,
+        record_error: Exception | None = None,
+        patience: Patience = Patience(attempts=3, base_s=1.0, cap_s=1.5, again_s=None),  # noqa: B008  # frozen
+    ) -> None:
         self.recorded: list[tuple[str, int, str, str | None]] = []
         self.published: list[RuntimeEvent] = []
         self.slept: list[float] = []
@@ -46,7 +52,7 @@ class Outbox:
             [channel],
             record=self._record,
             publish=self.published.append,
-            patience=Patience(attempts=3, base_s=1.0, cap_s=1.5),
+            patience=patience,
             sleep=self._sleep,
         )
 
@@ -211,19 +217,51 @@ async def test_a_waiting_lane_does_not_hold_up_the_others() -> None:
     assert [part.text for part in channel.sent] == ["quick", "slow", "after"]
 
 
-async def test_d08_what_may_have_arrived_is_sent_once_more_at_most() -> None:
-    """Two tries of unknown outcome, the second marked; then the answer stays owed."""
+async def test_d08_what_may_have_arrived_is_sent_a_few_times_at_most() -> None:
+    """Twice soon, the second marked, then after long pauses, and then it stays owed."""
     tries: list[bool] = []
 
     def decide(part: OutboundPart) -> None:
         tries.append(part.may_be_repeat)
         raise SendFailed("cut", maybe_sent=True)
 
-    outbox = Outbox(FakeChannel(decide))
+    outbox = Outbox(FakeChannel(decide), patience=Patience(again_s=60.0))
     await outbox.deliver(answer("x"))
 
-    assert tries == [False, True]
+    assert tries == [False, True, True, True]
+    assert outbox.slept == [1.0, 60.0, 60.0]
     assert [state for _, _, state, _ in outbox.recorded] == ["sending"]
+
+
+async def test_an_answer_waits_for_the_network_to_come_back() -> None:
+    """However long it is away; what was sent of it is not sent again."""
+    failures = [SendFailed("no network")] * 20
+
+    def decide(part: OutboundPart) -> None:
+        if part.text == "bb" and failures:
+            raise failures.pop()
+
+    channel = FakeChannel(decide)
+    outbox = Outbox(channel, patience=Patience(attempts=3, again_s=60.0))
+    await outbox.deliver(answer("aabb", parts=2))
+
+    assert [(part.text, part.may_be_repeat) for part in channel.sent] == [("aa", False), ("bb", False)]
+    assert outbox.slept == [1.0, 2.0, *[60.0] * 18]
+
+
+async def test_a_flood_is_no_failure() -> None:
+    """Being told to wait, however often, costs no tries."""
+    failures = [SendFailed("later", retry_after_s=2.0)] * 10
+
+    def decide(part: OutboundPart) -> None:
+        if failures:
+            raise failures.pop()
+
+    channel = FakeChannel(decide)
+    outbox = Outbox(channel)
+    await outbox.deliver(answer("x"))
+
+    assert (outbox.slept, len(channel.sent)) == ([2.0] * 10, 1)
 
 
 def test_a_part_knows_what_came_before_and_what_was_reserved_for_it() -> None:
