@@ -35,7 +35,7 @@ def inspect_session(config: Path | None, key: str, *, turn: str | None, which: W
     """Print one of the four message lists of one Turn (the last one without ``turn``)."""
     settings = load(config)
     entries, blobs = asyncio.run(read_log(settings, key))
-    chosen = choose(list(views(entries, Boundaries(chatty=_chatty(settings)))), turn)
+    chosen = choose(list(views(entries, Boundaries(chatty=chatty_tools(settings)))), turn)
     heads = {
         entry.id: HeadText(blobs[entry.system].decode(), _names(blobs[entry.tools]))
         for entry in entries
@@ -121,7 +121,8 @@ def _names(tools: bytes) -> list[str]:
     return [str(cast("dict[str, Any]", row).get("name")) if isinstance(row, dict) else str(row[0]) for row in rows]
 
 
-def _chatty(settings: Settings) -> frozenset[str]:
+def chatty_tools(settings: Settings) -> frozenset[str]:
+    """Return the tools whose old results may become one line."""
     tools = builtin_tools(
         settings.tools,
         environ=environment(),
