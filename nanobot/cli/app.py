@@ -77,6 +77,47 @@ def agent(
 
 
 @app.command()
+def init(
+    config: Config = None,
+    provider: Annotated[
+        str | None,
+        typer.Option(help="anthropic, openai, ollama, lmstudio, llamacpp, vllm, offline, or a name of yours."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="ID", help="Which of its models.")] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(metavar="VARIABLE", help="The environment variable that holds the key.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The server's address, if it is your own.")
+    ] = None,
+    telegram_token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="A bot's token; better in TELEGRAM_BOT_TOKEN than here.")
+    ] = None,
+    telegram_base_url: Annotated[str | None, typer.Option(metavar="URL", hidden=True)] = None,
+    allow_from: Annotated[
+        list[int] | None, typer.Option(metavar="ID", help="Who may talk to the bot; can be given several times.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check/--no-check", help="Try model and bot before writing.")] = True,
+    chat: Annotated[bool, typer.Option("--chat/--no-chat", help="Begin a first chat afterwards.")] = True,
+) -> None:
+    """Set up: find or ask what is needed, check it, and write the configuration."""
+    from nanobot.cli.init import init as run
+    from nanobot.setup.wizard import Wishes
+
+    wishes = Wishes(
+        provider=provider,
+        model=model,
+        api_key_env=api_key_env,
+        base_url=base_url,
+        telegram_token=telegram_token,
+        telegram_base_url=telegram_base_url,
+        allow_from=tuple(allow_from or ()),
+        checks=check,
+    )
+    _exit_with(lambda: run(config, wishes, chats=chat))
+
+
+@app.command()
 def gateway(
     config: Config = None,
     log_format: Annotated[
@@ -87,6 +128,18 @@ def gateway(
     from nanobot.cli.gateway import start_gateway
 
     _exit_with(lambda: start_gateway(config, log_format.value if log_format else None))
+
+
+@app.command()
+def doctor(
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of findings.")] = False,
+    ask: Annotated[bool, typer.Option("--ask/--no-ask", help="Try the models and bots, too.")] = True,
+) -> None:
+    """Look for what is wrong, and say what mends it."""
+    from nanobot.cli.doctor import doctor as run
+
+    _exit_with(lambda: run(config, as_json=as_json, asks=ask))
 
 
 @app.command()
@@ -240,6 +293,20 @@ def inspect(
     from nanobot.cli.inspection import inspect_session
 
     _exit_with(lambda: inspect_session(config, session, turn=turn, which=which.value))
+
+
+@app.command()
+def context(
+    session: Annotated[str, typer.Argument(metavar="SESSION")],
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Draw the curves into FILE (.svg or .png) instead.")
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Show where the window goes, and what each Turn costs."""
+    from nanobot.cli.context import show_context
+
+    _exit_with(lambda: show_context(config, session, output))
 
 
 @app.command()

@@ -1,0 +1,54 @@
+"""``nanobot init``: the first ten minutes."""
+
+import getpass
+import sys
+from pathlib import Path
+
+from nanobot.cli.streams import is_person, write_err, write_out
+from nanobot.errors import MisuseError
+from nanobot.setup.wizard import Done, Wishes, World, set_up
+
+
+class Typist:
+    """The person at the terminal.  Questions go to stderr, so that stdout stays what a script wants."""
+
+    def ask(self, question: str, default: str = "") -> str:
+        write_err(f"{question}{f' [{default}]' if default else ''}: ")
+        line = sys.stdin.readline()
+        if not line:
+            raise MisuseError("the input ended before the last question; nothing was written")
+        return line.strip() or default
+
+    def secret(self, question: str) -> str:
+        try:
+            return getpass.getpass(f"{question}: ", stream=sys.stderr)
+        except EOFError:
+            raise MisuseError("the input ended before the last question; nothing was written") from None
+
+
+def init(config: Path | None, wishes: Wishes, *, chats: bool) -> int:
+    """Set up; then begin a first chat if somebody is there and wants it.  Return the exit code."""
+    from nanobot.config.environment import environment
+    from nanobot.config.settings import find, home
+
+    environ = environment()
+    path = find(config, environ) or home(environ) / "config.yaml"
+    is_asking = is_person()
+    world = World(environ=environ, say=lambda text: write_err(f"{text}\n"), person=Typist() if is_asking else None)
+    done = set_up(path, wishes, world)
+    write_out(f"{done.path}\n" if not is_person() else "")
+    write_err(next_steps(done))
+    if not chats or not is_asking:
+        return 0
+    from nanobot.cli.agent import run_agent
+
+    return run_agent(message=None, session_key="cli:direct", config=path, as_json=False)
+
+
+def next_steps(done: Done) -> str:
+    """Return what can be done now."""
+    lines = ["Next:", "  nanobot agent             talk to it here"]
+    if done.settings.channels:
+        lines.append("  nanobot service install   keep it running, also after you log out; or `nanobot gateway` here")
+    lines.append("  nanobot doctor            see whether all is well")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,201 @@
+"""What the doctor finds, each with what mends it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from nanobot.cli.doctor import line_of, service_findings
+from nanobot.cli.service import Service
+from nanobot.gateway.status import LOCK_NAME
+from nanobot.session.locks import hold
+from nanobot.setup.checks import Finding, Surroundings, examine
+from nanobot.setup.web import Answer, Unreachable
+
+NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
+TOKEN = "123:s3cret"
+CONFIG = f"""\
+workspace: work
+data_dir: data
+channels:
+  telegram: {{token: '{TOKEN}', allow_from: [1], base_url: http://bots/bot}}
+"""
+
+
+class Telegram:
+    """Answers of the Bot API by method; without one it is not there."""
+
+    def __init__(self, **answers: Answer) -> None:
+        self.answers = {
+            "getMe": Answer(status=200, body={"ok": True, "result": {"id": 123, "username": "my_bot"}}, date=NOW),
+            "getWebhookInfo": Answer(status=200, body={"ok": True, "result": {"url": ""}}, date=NOW),
+            "getUpdates": Answer(status=200, body={"ok": True, "result": []}, date=NOW),
+            **answers,
+        }
+        self.asked: list[tuple[str, Mapping[str, object] | None]] = []
+
+    def __call__(self, url: str, *, data: Mapping[str, object] | None = None, timeout_s: float = 10.0) -> Answer:
+        method = url.rpartition("/")[2]
+        self.asked.append((method, data))
+        if method not in self.answers:
+            raise Unreachable("nothing listens there")
+        return self.answers[method]
+
+
+def around(tmp_path: Path, config: str = CONFIG, **more: object) -> Surroundings:
+    path = tmp_path / "config.yaml"
+    path.write_text(config)
+    path.chmod(0o600)
+    base = Surroundings(
+        environ={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}, config=path, fetch=Telegram(), now=lambda: NOW
+    )
+    return replace(base, **more)
+
+
+def found(around: Surroundings) -> dict[str, Finding]:
+    return {finding.name: finding for finding in examine(around) if finding.level != "ok"}
+
+
+def test_all_is_well(tmp_path: Path) -> None:
+    """A sound installation has nothing broken, and nothing of Telegram is acknowledged by looking."""
+    telegram = Telegram()
+    findings = list(examine(around(tmp_path, fetch=telegram)))
+
+    assert [one for one in findings if one.level == "bad"] == []
+    assert Finding("channel telegram", "ok", "@my_bot") in findings
+    assert all("offset" not in (data or {}) for _, data in telegram.asked)
+    assert not (tmp_path / "data").exists(), "looking makes nothing"
+
+
+def test_a_bad_config_is_the_only_finding(tmp_path: Path) -> None:
+    """Each wrong key is named with its line; nothing else can be judged then."""
+    findings = list(examine(around(tmp_path, "agnet: {}\nlog: {level: loud}\n")))
+
+    assert [(one.name, one.level) for one in findings] == [("config", "bad")] * 2
+    assert "did you mean 'agent'" in findings[0].text
+
+
+def test_a_readable_config_is_told(tmp_path: Path) -> None:
+    """Keys that others on the machine can read."""
+    here = around(tmp_path)
+    (tmp_path / "config.yaml").chmod(0o644)
+
+    assert found(here)["config"].fix == f"chmod 600 {tmp_path}/config.yaml"
+
+
+@pytest.mark.parametrize(("free", "level"), [(100_000_000, "bad"), (500_000_000, "careful")])
+def test_a_full_disk_is_told(tmp_path: Path, free: int, level: str) -> None:
+    """Scarce room is broken, little room is a warning."""
+
+    def free_bytes(path: Path) -> int:
+        return free
+
+    here = around(tmp_path, free_bytes=free_bytes)
+
+    assert found(here)["data"].level == level
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """A directory that takes no file, root or not."""
+    finding = found(around(tmp_path, "data_dir: /proc/nanobot\nworkspace: work\n"))["data"]
+
+    assert finding.level == "bad"
+    assert "/proc cannot be written" in finding.text
+
+
+def test_an_unknown_time_zone_is_told(tmp_path: Path) -> None:
+    """A zone that this machine does not know."""
+    finding = found(around(tmp_path, CONFIG + "agent: {timezone: Mars/Base}\n"))["config"]
+
+    assert finding.level == "bad"
+    assert "agent.timezone" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("telegram", "text", "fix"),
+    [
+        (Telegram(getMe=Answer(status=401, body={"ok": False})), "does not know this token", "channels.telegram.token"),
+        (
+            Telegram(getUpdates=Answer(status=409, body={"ok": False, "description": "Conflict: other getUpdates"})),
+            "another program polls with this token",
+            "stop the other one",
+        ),
+        (
+            Telegram(getWebhookInfo=Answer(status=200, body={"ok": True, "result": {"url": "https://x"}})),
+            "a webhook is set",
+            "deleteWebhook",
+        ),
+    ],
+)
+def test_a_bot_that_cannot_work_is_told(tmp_path: Path, telegram: Telegram, text: str, fix: str) -> None:
+    """A wrong token, somebody else who polls, a webhook: each with its own cure, none with the token."""
+    finding = next(one for one in examine(around(tmp_path, fetch=telegram)) if one.level == "bad")
+
+    assert finding.name == "channel telegram"
+    assert text in finding.text
+    assert fix in finding.fix
+    assert "s3cret" not in line_of(finding)
+
+
+def test_an_unreachable_telegram_is_told(tmp_path: Path) -> None:
+    """No network is told as that."""
+    telegram = Telegram()
+    telegram.answers.clear()
+
+    assert found(around(tmp_path, fetch=telegram))["channel telegram"].text == (
+        "Telegram cannot be reached: nothing listens there"
+    )
+
+
+def test_a_wrong_clock_is_told(tmp_path: Path) -> None:
+    """Ten minutes off Telegram's clock."""
+    finding = found(around(tmp_path, now=lambda: NOW + timedelta(minutes=10)))["clock"]
+
+    assert finding.text == "this machine's clock is 600 s off"
+    assert "set-ntp" in finding.fix
+
+
+def test_an_empty_allow_list_is_told(tmp_path: Path) -> None:
+    """A bot that admits nobody answers nobody."""
+    finding = next(one for one in examine(around(tmp_path, CONFIG.replace("[1]", "[]"))) if "allow_from" in one.text)
+
+    assert finding.level == "careful"
+
+
+def test_a_gateway_that_does_not_answer_is_told(tmp_path: Path) -> None:
+    """The lock is held and nobody answers: hung, and not polled beside."""
+    telegram = Telegram()
+    with hold(tmp_path / "data" / LOCK_NAME, "me", what="it"):
+        finding = found(around(tmp_path, fetch=telegram))["gateway"]
+
+    assert finding.level == "bad"
+    assert "does not answer" in finding.text
+    assert "getUpdates" not in [method for method, _ in telegram.asked]
+
+
+def test_servers_are_left_alone_when_asked_to(tmp_path: Path) -> None:
+    """--no-ask looks at this machine only."""
+    telegram = Telegram()
+    list(examine(around(tmp_path, fetch=telegram, asks=False)))
+
+    assert telegram.asked == []
+
+
+def test_a_stale_service_is_told(tmp_path: Path) -> None:
+    """A unit that starts another installation than this one."""
+    service = Service(environ={"HOME": str(tmp_path)})
+    none = list(service_findings(service, "/new/python"))
+    service.unit_path.parent.mkdir(parents=True)
+    service.unit_path.write_text("ExecStart=/old/python -m nanobot gateway")
+    stale = list(service_findings(service, "/new/python"))
+
+    assert none == []
+    assert [one.fix for one in stale] == ["nanobot service install"]
+
+
+def test_lines_read_well() -> None:
+    """What is wrong comes first, then what mends it; what is well needs no cure."""
+    assert line_of(Finding("clock", "bad", "it is off", "set it")) == "BAD     clock: it is off -> set it"
+    assert line_of(Finding("clock", "ok", "it is right", "set it")) == "ok      clock: it is right"
