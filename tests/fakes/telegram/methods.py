@@ -38,6 +38,10 @@ def get_me(world: World, params: Params) -> dict[str, Any]:
     return world.me()
 
 
+def get_webhook_info(world: World, params: Params) -> dict[str, Any]:
+    return {"url": "", "has_custom_certificate": False, "pending_update_count": 0}
+
+
 def send_message(world: World, params: Params) -> dict[str, Any]:
     room = _room(world, params)
     text = params.text("text")
@@ -231,6 +235,7 @@ def _as_json(world: World, room: ChatRoom, message: Seen) -> dict[str, Any]:
 
 METHODS: dict[str, Method] = {
     "getme": get_me,
+    "getwebhookinfo": get_webhook_info,
     "sendmessage": send_message,
     "sendphoto": send_photo,
     "senddocument": send_document,
