@@ -58,15 +58,15 @@ class Command:
 
 
 def is_command(text: str) -> bool:
-    """Say whether a message is meant as a command: a slash and a letter, on one line's beginning (a path is not)."""
-    word = text.partition("\n")[0].split(" ", 1)[0]
-    return len(word) > 1 and word[0] == "/" and word[1].isalpha() and "/" not in word[1:]
+    """Say whether a message is meant as a command: a slash and a letter at its very beginning (a path is not)."""
+    word = text.split(None, 1)[0] if text.startswith("/") else ""
+    return len(word) > 1 and word[1].isalpha() and "/" not in word[1:]
 
 
 def parse(text: str) -> tuple[str, str]:
     """Return the command's name, in lower case and without ``@bot``, and the rest of the text."""
-    word, _, rest = text.strip().partition(" ")
-    return word[1:].partition("@")[0].lower(), rest.strip()
+    word, *rest = text.split(None, 1)
+    return word[1:].partition("@")[0].lower(), "".join(rest).strip()
 
 
 async def run(text: str, context: CommandContext) -> Outcome:

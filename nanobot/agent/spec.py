@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from nanobot.agent.bare import MemoryCheckpoint, bare_context, unheard
 from nanobot.agent.gates import Gate
 from nanobot.agent.govern import Decided
 from nanobot.agent.memo import Memo
@@ -51,7 +52,7 @@ class Checkpoint(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRunSpec:
-    """One run: everything the runner may know.
+    """One run: everything the runner may know.  Without a session, messages, tools and model are enough.
 
     Args:
         initial_messages: history and the current user message; OpenAI-form dicts are converted once.
@@ -68,9 +69,9 @@ class AgentRunSpec:
     initial_messages: Sequence[Message | dict[str, Any]]
     tools: ToolRegistry
     model: str
-    checkpoint: Checkpoint
-    emit: Callable[[TurnEvent], None]
-    context: ToolContext
+    checkpoint: Checkpoint = field(default_factory=MemoryCheckpoint)
+    emit: Callable[[TurnEvent], None] = unheard
+    context: ToolContext = field(default_factory=bare_context)
     system: str = ""
     specs: tuple[ToolSpec, ...] | None = None  # as frozen in the session's head; the registry's when None
     max_iterations: int = 40
