@@ -13,11 +13,14 @@ from nanobot.agent import commands
 from nanobot.agent.closing import closing_results, outbound, told, unkept
 from nanobot.agent.commands import CommandContext, Outcome
 from nanobot.agent.head import Heads
+from nanobot.agent.meter import known_window
 from nanobot.agent.models import Model, Models
+from nanobot.agent.passes import govern
 from nanobot.agent.run_stage import RunStage
 from nanobot.agent.spec import AgentRunResult
 from nanobot.agent.taking import joined
 from nanobot.agent.turn import Event, Handler, TurnContext, TurnResult, TurnState
+from nanobot.agent.window import prompt_tokens
 from nanobot.bus.events import InboundMessage, OutboundMessage, Route
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_events import TurnStarted, Usage
@@ -283,11 +286,12 @@ class Stages:
         )
 
     def _status(self, session: Session, model: Model, running: str | None) -> str:
-        used = next((row.usage.input_tokens for row in reversed(session.log.rows) if row.usage), 0)
-        share = used * 100 // model.window
+        used = prompt_tokens(session.log, govern(session.messages, self.run_stage.boundaries(session)))
+        window = known_window(session.log, model)
+        kept = " after a summary" if session.log.summary else ""
         return commands.status_text(
             model=model.ref,
-            context_line=f"{used} of {model.window} tokens ({share} %), {len(session.log.rows)} messages",
+            context_line=f"{used} of {window} tokens ({used * 100 // window} %), {len(session.log.rows)} messages{kept}",
             usage=session.log.usage,
             running=running,
             disk=session.refusing,

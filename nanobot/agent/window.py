@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nanobot.agent.meter import believable
+from nanobot.agent.meter import believable, last_reported
 from nanobot.agent.tokens import estimate_message
 from nanobot.bus.runtime_events import Usage
 from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from nanobot.session.entries import Cut, Entry, Finished, Head, Reset, Started, Step, Summary
+from nanobot.session.log import SessionLog
 
 _SHOWS = ("microcompact", "limit", "images", "snip", "bare")
 
@@ -43,6 +44,18 @@ class Reuse:
     cuts: int
     input_tokens: int
     cached_tokens: int
+
+
+def prompt_tokens(log: SessionLog, view: Sequence[Message]) -> int:
+    """Return the size of the newest prompt and its answer: as reported, or estimated where it was cut since.
+
+    ``view`` is what the model would be shown now; it is looked at only in the second case.
+    """
+    row = next((row for row in reversed(log.rows) if row.usage), None)
+    estimated = sum(map(estimate_message, view))
+    if row is None or row.usage is None or last_reported(log) is None:
+        return estimated
+    return row.usage.input_tokens + row.usage.output_tokens
 
 
 def contents(
