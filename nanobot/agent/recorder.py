@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from nanobot.agent.govern import Decided
 from nanobot.agent.tools.base import Planned
-from nanobot.errors import DiskRefused
+from nanobot.errors import DiskRefused, StopCause, TurnStopped
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
 from nanobot.providers.base import LLMResponse
 from nanobot.session.entries import BlobId, Cut, Effect, EntryId, Intent, Step
@@ -19,9 +19,20 @@ class TurnRecorder:
         self._turn = turn
         self._head = head
         self.answers = 0
+        self._closed: StopCause | None = None
+
+    def close(self, cause: StopCause) -> None:
+        """Take no facts any more: the Turn ends without its run, which ends at the first fact it brings."""
+        self._closed = cause
 
     def new_id(self) -> EntryId:
-        """Return the id of the next message to be logged."""
+        """Return the id of the next message to be logged.
+
+        Raises:
+            TurnStopped: the Turn did not wait for this run.
+        """
+        if self._closed is not None:
+            raise TurnStopped(self._closed)
         return self._session.log.new_id()
 
     def answer(self, message: AssistantMessage, response: LLMResponse) -> None:

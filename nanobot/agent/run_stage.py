@@ -1,6 +1,7 @@
 """The RUN state: the runner as a child task of the Turn's driver, and what becomes of it when it is stopped."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,13 +22,15 @@ from nanobot.agent.spec import AgentRunResult, AgentRunSpec
 from nanobot.agent.taking import can_join
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.agent.turn import TurnContext
+from nanobot.agent.turn import Running, TurnContext
 from nanobot.agent.undo import file_changes, prune_scratch, take_back
 from nanobot.agent.watched import WatchedEmit
 from nanobot.bus.events import InboundMessage
 from nanobot.messages import UserMessage
 from nanobot.session.files import stem
 from nanobot.session.manager import Session
+
+log = logging.getLogger(__name__)
 
 _SEARCHED_ENTRIES = 10_000  # how far back an undo looks for what a Turn did to files
 
@@ -48,6 +51,7 @@ class RunStage:
     gates: Sequence[Gate] = ()
     ratios: Ratios = field(default_factory=Ratios)
     memos: Memos = field(default_factory=Memos)
+    comply_s: float = 15.0  # for a stopped run to end: longer than exec takes to end a whole tree of processes
 
     async def run(self, context: TurnContext, model: Model, head: FrozenHead) -> AgentRunResult:
         """Run, and return a result whatever ends it; only faults of our own are raised."""
@@ -81,12 +85,16 @@ class RunStage:
         )
         context.running.start(child)
         try:
-            done, _ = await asyncio.wait({child}, timeout=self.settings.turn_timeout_s)
-            if not done:
-                context.running.stop("limit")
-                await asyncio.wait({child})
+            await self._ended(child, context.running)
         finally:
-            child.cancel()  # only if the driver itself is being torn down
+            child.cancel()  # only if it does not comply, or the driver itself is being torn down
+        if not child.done():
+            log.error("%s did not end when it was stopped; it is left behind", child.get_name())
+            child.add_done_callback(_ended_late)
+            stopped = self._stopped(context, recorder, watched.partial)
+            recorder.close(context.running.cause or "limit")
+            watched.close()
+            return stopped
         if child.cancelled():
             return self._stopped(context, recorder, watched.partial)
         if (fault := child.exception()) is not None:
@@ -95,6 +103,18 @@ class RunStage:
         if run.error is not None and watched.partial:
             recorder.cut_off(watched.partial)
         return run
+
+    async def _ended(self, child: asyncio.Task[AgentRunResult], running: Running) -> None:
+        """Wait for the run's end, up to its limit; once it is stopped, not for long."""
+        stopped = asyncio.create_task(running.stopped.wait(), name=f"stop of {child.get_name()}")
+        try:
+            limit_s = self.settings.turn_timeout_s
+            await asyncio.wait({child, stopped}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            if not child.done():
+                running.stop("limit")  # unless it was stopped for another cause
+                await asyncio.wait({child}, timeout=self.comply_s)
+        finally:
+            stopped.cancel()
 
     def _stopped(self, context: TurnContext, recorder: TurnRecorder, partial: str) -> AgentRunResult:
         cause = context.running.cause
@@ -195,3 +215,9 @@ class RunStage:
             scratch=self._scratch_of(session) / context.turn,
             full_result=session.full_result,
         )
+
+
+def _ended_late(child: asyncio.Task[AgentRunResult]) -> None:
+    """Take note of how a run ended that was left behind, so that nobody else has to."""
+    how = "cancelled" if child.cancelled() else repr(child.exception() or "completed")
+    log.warning("%s, which had been left behind, has ended: %s", child.get_name(), how)

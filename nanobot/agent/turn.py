@@ -76,6 +76,7 @@ class Running:
         self.cause: StopCause | None = None
         self._task: asyncio.Task[Any] | None = None  # Any: the wait for a slot, then the run
         self.tools: dict[str, str] = {}  # running calls: id -> summary
+        self.stopped = asyncio.Event()
 
     def start(self, task: asyncio.Task[Any]) -> None:
         """Take the task that is to be cancelled from now on; a stop that came before is carried out now."""
@@ -88,6 +89,7 @@ class Running:
         if self.cause is not None or (self._task is not None and self._task.done()):
             return False
         self.cause = cause
+        self.stopped.set()
         if self._task is not None:
             self._task.cancel()
         return True

@@ -15,6 +15,11 @@ class WatchedEmit:
         self._running = running
         self._text = ""
         self._answers = 0
+        self._closed = False
+
+    def close(self) -> None:
+        """Publish nothing any more: the Turn ends without its run."""
+        self._closed = True
 
     @property
     def partial(self) -> str:
@@ -23,6 +28,8 @@ class WatchedEmit:
 
     def emit(self, event: TurnEvent) -> None:
         """Publish the event."""
+        if self._closed:
+            return
         match event:
             case TextDelta(text=text):
                 self._text = self.partial + text

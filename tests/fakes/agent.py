@@ -110,6 +110,7 @@ class Agent:
         window: int = 128_000,
         gates: Sequence[Gate] = (),
         workspace: Path = Path("/nowhere"),
+        comply_s: float = 5.0,
     ) -> None:
         self.provider = ScriptedProvider(steps)
         self.store = MemoryStore(world=world)
@@ -132,6 +133,7 @@ class Agent:
             slots=asyncio.Semaphore(self.settings.concurrency),
             now=lambda: self.now,
             gates=gates,
+            comply_s=comply_s,
         )
         models = OneModel(self.provider, window)
         self.consolidator = Consolidator(

@@ -1,9 +1,15 @@
 """Callers of ``process_direct`` come and go at any moment: each gets its result, and none leaves anything behind."""
 
 import asyncio
+from contextlib import suppress
+
+import pytest
 
 from nanobot.agent.settings import AgentSettings
+from nanobot.agent.tools.function import function_tool
+from nanobot.bus.runtime_events import TurnFinished
 from tests.fakes.agent import Agent, Blocker
+from tests.fakes.legality import illegal
 from tests.fakes.provider import calls, says
 
 
@@ -59,6 +65,42 @@ async def test_a_turn_that_waits_for_a_slot_can_be_stopped_and_left() -> None:
         block.gate.set()
         assert (await busy).content == "first done"
         assert (await agent.ask("and now?", key="test:stopped")).content == "later"
+
+
+@pytest.mark.parametrize("how", ["user_stop", "limit"])
+async def test_a_tool_that_does_not_end_is_left_behind(how: str) -> None:
+    """The Turn is closed without it, the session goes on, and what it brings later is not taken."""
+    gate, ended = asyncio.Event(), asyncio.Event()
+
+    async def deaf() -> str:
+        """Do not listen."""
+        while not gate.is_set():
+            with suppress(asyncio.CancelledError):
+                await gate.wait()
+        ended.set()
+        return "too late"
+
+    limit_s = 0.03 if how == "limit" else 60
+    steps = [calls(("deaf", {})), says("next")]
+    settings = AgentSettings(turn_timeout_s=limit_s)
+    async with Agent(steps, tools=[function_tool(deaf)], settings=settings, comply_s=0.02) as agent:
+        first = asyncio.create_task(agent.ask("go"))
+        await asyncio.sleep(0.01)
+        if how == "user_stop":
+            await agent.ask("/stop")
+        result = await first
+        after = await agent.ask("and now?")
+        logged = len(await agent.entries())
+        gate.set()
+        await ended.wait()
+        await asyncio.sleep(0.01)
+
+        assert (result.stop_reason, after.content) == (how, "next")
+        assert len(await agent.entries()) == logged
+        assert [illegal(request) for request in agent.provider.requests] == [None, None]
+        finished = [event for event in agent.events if isinstance(event, TurnFinished)]
+        assert isinstance(agent.events[-1], TurnFinished)
+        assert finished[-1].content == "next"
 
 
 async def test_asking_after_the_end_is_answered_at_once() -> None:
