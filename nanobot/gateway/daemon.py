@@ -86,7 +86,9 @@ class Gateway:
         self._board = ChannelBoard(self.bot.events.publish)
         self._ledger = Ledger(self.bot.record)
         self._channels = (make_channels or configured_channels)(settings, self._ports)
-        self._manager = ChannelManager(self._channels, record=self._ledger.record, publish=self.bot.events.publish)
+        self._manager = ChannelManager(
+            map(self._ledger.timed, self._channels), record=self._ledger.record, publish=self.bot.events.publish
+        )
         self._supervisor = Supervisor(self._channels, accept=self.bot.accept, board=self._board, restarts=restarts)
         self._lag = LoopLag()
         self._observer = Observer(self.bot, board=self._board, ledger=self._ledger, lag=self._lag)

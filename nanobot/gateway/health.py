@@ -20,17 +20,17 @@ class Limits:
     silent_s: float = 300.0  # more than the supervisor takes to restart a silent channel
     down_s: float = 60.0
     owed_s: float = 300.0
-    stuck_s: float = 1_800.0
+    sending_s: float = 600.0
     pending_s: float = 3_600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxFacts:
-    """One channel's owed answers.  Ages in seconds; ``moved_s`` is since anything was tried."""
+    """One channel's owed answers.  Ages in seconds; ``sending_s`` is how long the longest send is under way."""
 
     owed: int = 0
     oldest_s: float = 0.0
-    moved_s: float = 0.0
+    sending_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,15 +100,11 @@ def _channels(facts: Facts, limits: Limits) -> Iterator[Problem]:
 
 def _outboxes(facts: Facts, limits: Limits) -> Iterator[Problem]:
     for name, outbox in facts.outboxes.items():
-        if not outbox.owed or outbox.oldest_s <= limits.owed_s:
-            continue
-        is_stuck = outbox.oldest_s > limits.stuck_s and outbox.moved_s > limits.stuck_s and _is_up(facts, name)
-        text = f"{outbox.owed} answers are owed to {name}, the oldest for {outbox.oldest_s:.0f} s"
-        yield Problem(f"outbox:{name}", text, is_fatal=is_stuck)
-
-
-def _is_up(facts: Facts, name: str) -> bool:
-    return name in facts.channels and facts.channels[name].state == "up"
+        if outbox.sending_s > limits.sending_s:
+            yield Problem(f"outbox:{name}", f"a send to {name} hangs for {outbox.sending_s:.0f} s", is_fatal=True)
+        elif outbox.owed and outbox.oldest_s > limits.owed_s:
+            text = f"{outbox.owed} answers are owed to {name}, the oldest for {outbox.oldest_s:.0f} s"
+            yield Problem(f"outbox:{name}", text)
 
 
 def _store(facts: Facts, limits: Limits) -> Iterator[Problem]:

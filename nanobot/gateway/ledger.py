@@ -5,7 +5,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from nanobot.bus.events import OutboundMessage, SessionKey
-from nanobot.channels.base import Record
+from nanobot.channels.base import Accept, Capabilities, Channel, OutboundPart, Record
 from nanobot.channels.manager import SETTLED, open_parts
 from nanobot.gateway.health import OutboxFacts
 
@@ -29,7 +29,11 @@ class Ledger:
         self._record = record
         self._clock = clock
         self._owed: dict[tuple[SessionKey, str], _Owed] = {}
-        self._moved: dict[str, float] = {}
+        self._sending: dict[str, dict[object, float]] = {}
+
+    def timed(self, channel: Channel) -> Channel:
+        """Return the same channel to the manager, so that a send which never ends is seen."""
+        return _Timed(channel, self._sending.setdefault(channel.name, {}), self._clock)
 
     async def watch(self, outbound: AsyncIterable[OutboundMessage]) -> AsyncIterator[OutboundMessage]:
         """Pass owed answers on, and remember them."""
@@ -43,7 +47,6 @@ class Ledger:
         owed = self._owed.get((session_key, out))
         if owed is None:
             return
-        self._moved[owed.channel] = self._clock()
         if state in SETTLED:
             owed.open.discard(part)
         if not owed.open:
@@ -59,8 +62,8 @@ class Ledger:
         found: dict[str, OutboxFacts] = {}
         for channel in {owed.channel for owed in self._owed.values()}:
             since = [owed.since for owed in self._owed.values() if owed.channel == channel]
-            moved = self._moved.get(channel, min(since))
-            found[channel] = OutboxFacts(owed=len(since), oldest_s=now - min(since), moved_s=now - moved)
+            sending = min(self._sending.get(channel, {}).values(), default=now)
+            found[channel] = OutboxFacts(owed=len(since), oldest_s=now - min(since), sending_s=now - sending)
         return found
 
     def _take(self, message: OutboundMessage) -> None:
@@ -68,3 +71,31 @@ class Ledger:
         if parts:
             owed = _Owed(message.route.channel, self._clock(), parts)
             self._owed.setdefault((message.session_key, message.out), owed)
+
+
+class _Timed:
+    """A channel whose sends under way are written down with their beginning."""
+
+    def __init__(self, channel: Channel, under_way: dict[object, float], clock: Callable[[], float]) -> None:
+        self._channel = channel
+        self._under_way = under_way
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        return self._channel.name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._channel.capabilities
+
+    async def listen(self, accept: Accept) -> None:
+        await self._channel.listen(accept)
+
+    async def send(self, part: OutboundPart) -> str | None:
+        send = object()
+        self._under_way[send] = self._clock()
+        try:
+            return await self._channel.send(part)
+        finally:
+            del self._under_way[send]

@@ -1,11 +1,14 @@
 """The daemon as a process: starting, ending, starting over, and knowing how it is."""
 
 import asyncio
+import json
 import signal
 from pathlib import Path
 
+from tests.e2e.command import Home
 from tests.e2e.daemons import Place, get
 from tests.fakes.llm_server import Call, LLMServer, Reply
+from tests.fakes.telegram_server import TelegramServer
 
 QUEUE = {"model": "local/test-model", "join_within_s": 0, "busy": "queue"}
 
@@ -313,3 +316,30 @@ async def test_f11_a_taken_port_stops_the_start(tmp_path: Path) -> None:
 
     assert code == 2
     assert f"gateway.health_port: port {port} cannot be used" in daemon.log
+
+
+async def test_c11_two_gateways_cannot_share_a_bots_token(tmp_path: Path) -> None:
+    """Another data directory does not help: the second gateway with the same bot ends and names the first one."""
+    async with TelegramServer("42:TEST") as telegram:
+        channel = {"token": "42:TEST", "base_url": telegram.base_url, "allow_from": [7]}
+        first_home, second_home = (
+            Home(tmp_path, json.dumps({"data_dir": str(tmp_path / name), "channels": {"telegram": channel}}))
+            for name in ("one", "two")
+        )
+        config = tmp_path / "one.yaml"
+        config.write_text(json.dumps({"data_dir": str(tmp_path / "one"), "channels": {"telegram": channel}}))
+        first = await first_home.start("gateway", "--config", str(config))
+        try:
+            async with asyncio.timeout(20):
+                while not telegram.sent("getMe"):  # noqa: ASYNC110  # the server has no event for it
+                    await asyncio.sleep(0.02)
+            second = await second_home.run("gateway", "--log-format", "json")
+        finally:
+            first.terminate()
+            _, log = await first.communicate()
+    said = [json.loads(line)["message"] for line in second.err.decode().splitlines()]
+
+    assert second.code == 1
+    assert any(f"(process {first.pid})" in line and "bot token of channel 'telegram'" in line for line in said)
+    assert "42:TEST" not in second.err.decode()
+    assert first.returncode == 0, log.decode()

@@ -1,8 +1,11 @@
 """Owed answers, seen on their way."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from nanobot.bus.events import OutboundMessage, Route
+from nanobot.channels.base import Accept, Capabilities, OutboundPart
+from nanobot.channels.manager import open_parts
 from nanobot.gateway.health import OutboxFacts
 from nanobot.gateway.ledger import Ledger
 
@@ -14,6 +17,19 @@ def answer(out: str, parts: int = 1, states: tuple[str, ...] = ()) -> OutboundMe
     return OutboundMessage(
         out=out, session_key=KEY, route=Route("telegram", "1"), text="x" * parts, parts=spans, states=states
     )
+
+
+class Hanging:
+    """A channel whose sends never end."""
+
+    name = "telegram"
+    capabilities = Capabilities()
+
+    async def listen(self, accept: Accept) -> None:
+        return
+
+    async def send(self, part: OutboundPart) -> str | None:
+        await asyncio.Event().wait()
 
 
 class Setting:
@@ -47,9 +63,26 @@ async def test_an_answer_is_owed_until_all_its_parts_are_settled() -> None:
     await setting.ledger.record("o1", KEY, 1, "refused", None)
 
     assert passed == ["o1"]
-    assert half == {"telegram": OutboxFacts(owed=1, oldest_s=8.0, moved_s=3.0)}
+    assert half == {"telegram": OutboxFacts(owed=1, oldest_s=8.0)}
     assert setting.ledger.facts() == {}
     assert setting.recorded == [("o1", 0, "sending"), ("o1", 0, "sent"), ("o1", 1, "refused")]
+
+
+async def test_a_send_that_does_not_end_is_seen() -> None:
+    """A send under way has an age, and none when it is over, however it ends."""
+    setting = Setting()
+    await setting.take(answer("o1"))
+    channel = Hanging()
+    timed = setting.ledger.timed(channel)
+    sending = asyncio.create_task(timed.send(open_parts(answer("o1"))[0]))
+    await asyncio.sleep(0)
+    setting.now = 700.0
+    during = setting.ledger.facts()["telegram"].sending_s
+    sending.cancel()
+    await asyncio.wait({sending})
+
+    assert during == 700.0
+    assert setting.ledger.facts()["telegram"].sending_s == 0.0
 
 
 async def test_what_is_settled_already_is_not_owed() -> None:
