@@ -60,6 +60,7 @@ class Restarts:
     steady_s: float = 60.0  # up for so long: the next failure counts as the first
     stop_s: float = 5.0
     stall_s: float = 120.0
+    down_stall_s: float = 1_200.0  # while it is down: its platform may have told it to wait
     look_s: float = 1.0  # how often silence is looked for
 
     def delay_s(self, failed: int, jitter: float) -> float:
@@ -207,17 +208,20 @@ class Supervisor:
         try:
             while not task.done():
                 await asyncio.wait({task}, timeout=self._restarts.look_s)
-                if not task.done() and self._silent_s(channel.name) > self._restarts.stall_s:
+                if not task.done() and (silent_s := self._stalled_s(channel.name)):
                     await self._end(channel.name, task)
-                    return f"no progress for {self._restarts.stall_s:.0f} s"
+                    return f"no progress for {silent_s:.0f} s"
         except asyncio.CancelledError:
             await self._end(channel.name, task)
             raise
         return self._outcome(channel.name, task)
 
-    def _silent_s(self, name: str) -> float:
-        progress_at = self._board.facts[name].progress_at
-        return 0.0 if progress_at is None else self._clock() - progress_at
+    def _stalled_s(self, name: str) -> float:
+        """Return for how long a channel was silent, if that is too long; else 0."""
+        facts = self._board.facts[name]
+        silent_s = 0.0 if facts.progress_at is None else self._clock() - facts.progress_at
+        limit_s = self._restarts.down_stall_s if facts.state == "down" else self._restarts.stall_s
+        return silent_s if silent_s > limit_s else 0.0
 
     async def _end(self, name: str, task: "asyncio.Task[None]") -> None:
         """Cancel a listener and wait a moment; leave it behind if it does not end."""

@@ -90,12 +90,15 @@ def _channels(facts: Facts, limits: Limits) -> Iterator[Problem]:
     for name, channel in facts.channels.items():
         if channel.state == "stopped":
             yield Problem(f"channel:{name}", f"{name} has ended")
-        elif channel.progress_at is not None and facts.now - channel.progress_at > limits.silent_s:
-            silent_s = facts.now - channel.progress_at
+        elif channel.state != "down" and (silent_s := _silent_s(facts, channel)) > limits.silent_s:
             yield Problem(f"channel:{name}", f"{name} made no progress for {silent_s:.0f} s", is_fatal=True)
         elif channel.state != "up" and facts.now - channel.since > limits.down_s:
             detail = f": {channel.detail}" if channel.detail else ""
             yield Problem(f"channel:{name}", f"{name} is {channel.state} for {facts.now - channel.since:.0f} s{detail}")
+
+
+def _silent_s(facts: Facts, channel: ChannelFacts) -> float:
+    return 0.0 if channel.progress_at is None else facts.now - channel.progress_at
 
 
 def _outboxes(facts: Facts, limits: Limits) -> Iterator[Problem]:

@@ -133,6 +133,26 @@ async def test_a_silent_channel_is_started_again() -> None:
     assert setting.states("one") == ["starting", "up", "down", "up", "stopped"]
 
 
+async def test_a_channel_that_is_down_may_wait_longer() -> None:
+    """A platform may tell a channel to wait for minutes; only after twenty of them that is silence."""
+
+    async def listen(count: int) -> None:
+        setting.board.progress_of("one")("told to wait")
+        setting.time.now += QUICK.stall_s + 1
+        await asyncio.sleep(0.01)
+        if count == 1:
+            setting.time.now += QUICK.down_stall_s
+            await asyncio.Event().wait()
+
+    channel = Scripted("one", listen)
+    setting = Setting(channel)
+
+    await setting.supervisor.run()
+
+    assert channel.tries == 2
+    assert setting.board.facts["one"].restarts == 1
+
+
 async def test_a_channel_that_tells_of_no_rounds_is_never_called_silent() -> None:
     """Channels that cannot know are left in peace."""
 
