@@ -44,12 +44,14 @@ class Tries:
 class Patience:
     """How often a failed send is tried, and how long to wait between.
 
-    Waits double from ``base_s`` to ``cap_s``; after ``attempts`` tries, the lane is tried every ``again_s`` (None: it gives up).
+    Waits double from ``base_s`` to ``cap_s``, and are ``pause_s`` where repeats may be piling up; after ``attempts`` tries, the
+    lane is tried every ``again_s`` (None: it gives up).
     """
 
     attempts: int = 6
     base_s: float = 1.0
     cap_s: float = 60.0
+    pause_s: float = 10.0
     again_s: float | None = 60.0
 
     def wait_s(self, tries: Tries, retry_after_s: float | None) -> float | None:
@@ -58,8 +60,10 @@ class Patience:
             return None
         if retry_after_s is not None:
             return max(retry_after_s, 0.0)
-        if tries.failed >= self.attempts or tries.ambiguous >= AMBIGUOUS_SOON:
+        if tries.failed >= self.attempts:
             return self.again_s
+        if tries.ambiguous >= AMBIGUOUS_SOON:
+            return self.pause_s
         return min(self.base_s * 2.0 ** (tries.failed - 1), self.cap_s)
 
 

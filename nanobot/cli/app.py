@@ -131,6 +131,18 @@ def gateway(
 
 
 @app.command()
+def pair(
+    code: str,
+    config: Config = None,
+    as_owner: Annotated[bool, typer.Option("--owner", help="With the owner's rights.")] = False,
+) -> None:
+    """Let in whoever was given this code by a bot."""
+    from nanobot.cli.pair import approve
+
+    _exit_with(lambda: approve(code, config, as_owner=as_owner))
+
+
+@app.command()
 def doctor(
     config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of findings.")] = False,

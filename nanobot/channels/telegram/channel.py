@@ -15,12 +15,12 @@ from pathlib import Path
 
 from nanobot.bus.events import InboundMessage, Media, Route, SessionKey
 from nanobot.bus.runtime_bus import RuntimeEventBus
-from nanobot.channels.access import Verdict
+from nanobot.channels.access import Refused, Verdict
 from nanobot.channels.base import Accept, Capabilities, OutboundPart, Record
 from nanobot.channels.splitting import piece
 from nanobot.channels.telegram.client import Client
 from nanobot.channels.telegram.drafts import Drafts, LiveDraft
-from nanobot.channels.telegram.files import ChannelState, keep_media, quarantine
+from nanobot.channels.telegram.files import ChannelState, keep_media, quarantine, state_path
 from nanobot.channels.telegram.format import MAX_TEXT_UNITS, MAY_BE_REPEAT, Rendered, plain, render
 from nanobot.channels.telegram.inbound import Moved, Pressed, Said
 from nanobot.channels.telegram.ingress import Ingress, IngressPorts
@@ -81,7 +81,7 @@ class TelegramChannel:
         self._now = now
         self._client = client or Client(settings)
         self._access = settings.access
-        self._state = ChannelState(data_dir / "channels" / f"{name}.json")
+        self._state = ChannelState(state_path(data_dir, name))
         self._is_loaded = False
         self._reply_to: dict[SessionKey, str] = {}
         self._strangers: set[str] = set()
@@ -129,6 +129,7 @@ class TelegramChannel:
             judge=self._judge,
             fetch=self._fetch,
             refuse=self._refuse,
+            note_move=lambda moved: self._state.move(moved.old, moved.new),
             moved=self._moved,
             session_chat=self._state.session_chat,
             press=self._press,
@@ -145,6 +146,12 @@ class TelegramChannel:
             self._is_loaded = True
 
     def _judge(self, incoming: Said | Pressed) -> Verdict:
+        verdict = self._verdict(incoming)
+        if isinstance(verdict, Refused) and self._state.refresh():  # somebody may have been let in from the terminal
+            verdict = self._verdict(incoming)
+        return verdict
+
+    def _verdict(self, incoming: Said | Pressed) -> Verdict:
         access = self._access.with_paired(self._state.pairing.approved)
         origin = incoming.origin
         if origin.chat not in access.roles:
@@ -160,11 +167,14 @@ class TelegramChannel:
             log.warning("channel %s: a message in chat %s was refused: %s", self.name, origin.chat, why)
         if not self._settings.pairing or origin.is_group or origin.is_bot or isinstance(incoming, Pressed):
             return
-        self._state.pairing, code = self._state.pairing.ask(origin.sender, now=self._now().timestamp())
+        now = self._now().timestamp()
+        code = await asyncio.to_thread(self._state.change, lambda state: state.ask(origin.sender, now=now))
         if code is None:
             return
-        await asyncio.to_thread(self._state.save)
-        text = f"I do not know you yet. If my owner sends me\n/pair {code}\nwithin an hour, we can talk."
+        text = (
+            f"I do not know you yet. If my owner sends me\n/pair {code}\n"
+            f"(or runs `nanobot pair {code}`) within an hour, we can talk."
+        )
         await self._tell(Route(self.name, origin.chat), text)
 
     async def _intercept(self, said: Said, message: InboundMessage) -> bool:
@@ -175,17 +185,15 @@ class TelegramChannel:
         if message.role != "owner":
             await self._tell(message.route, "Only the owner can let somebody in.")
             return True
-        self._state.pairing, sender = self._state.pairing.approve(code, now=self._now().timestamp())
-        await asyncio.to_thread(self._state.save)
+        now = self._now().timestamp()
+        sender = await asyncio.to_thread(self._state.change, lambda state: state.approve(code, now=now, role="user"))
         await self._tell(message.route, "There is no such code." if sender is None else f"{sender} may talk to me now.")
         if sender is not None:
             await self._tell(Route(self.name, sender), "We can talk now.")
         return True
 
     async def _moved(self, moved: Moved) -> None:
-        if moved.old != moved.new and self._state.moved.get(moved.old) != moved.new:
-            self._state.moved[moved.old] = moved.new
-            await asyncio.to_thread(self._state.save)
+        await asyncio.to_thread(self._state.change, lambda state: state.move(moved.old, moved.new))
 
     def _heard(self, message: InboundMessage) -> None:
         if message.route is not None and message.route.reply_to is not None:

@@ -1,17 +1,19 @@
 """Files of a Telegram channel on disk: what people sent, updates nobody could read, and small state."""
 
+import fcntl
 import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from nanobot.bus.events import Media, Role
 from nanobot.channels.access import OpenCode, Pairing
 
+T = TypeVar("T")
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,10}\Z")
 
 
@@ -51,37 +53,84 @@ def quarantine(raw: object, directory: Path, why: str) -> Path:
     return path
 
 
+def state_path(data_dir: Path, name: str) -> Path:
+    """Return where a channel's state lies."""
+    return data_dir / "channels" / f"{name}.json"
+
+
 class ChannelState:
-    """What a channel remembers over a restart: groups that moved, and pairing.  Read once, written when it changes."""
+    """What a channel remembers over a restart: groups that moved, and pairing.
+
+    ``change`` is the only way to change it, from whatever process; ``refresh`` takes in what another one changed.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._seen_ns = 0
         self.moved: dict[str, str] = {}
         self.pairing = Pairing()
 
     def load(self) -> None:
         """Read the file, if there is one; a broken one is set aside and begun anew."""
         try:
+            self._seen_ns = self._path.stat().st_mtime_ns
             known = json.loads(self._path.read_bytes())
             roles: Mapping[str, Role] = {
                 str(k): "owner" if v == "owner" else "user" for k, v in known["paired"].items()
             }
-            self.moved = {str(old): str(new) for old, new in known["moved"].items()}
             codes = tuple(OpenCode(str(c), str(s), float(at)) for c, s, at in known["codes"])
-            self.pairing = Pairing(open=codes, approved=roles)
+            self.moved = {str(old): str(new) for old, new in known["moved"].items()}
+            self.pairing = Pairing(open=codes, approved=roles, wrong_tries=int(known.get("wrong_tries", 0)))
         except FileNotFoundError:
             return
         except (ValueError, KeyError, TypeError, AttributeError):
             self._path.replace(self._path.with_suffix(".broken"))
 
-    def save(self) -> None:
-        """Write the file."""
-        known = {
+    def refresh(self) -> bool:
+        """Read the file again if it was changed; say whether it was."""
+        try:
+            changed = self._path.stat().st_mtime_ns != self._seen_ns
+        except FileNotFoundError:
+            return False
+        if changed:
+            self.load()
+        return changed
+
+    def change(self, step: Callable[["ChannelState"], T]) -> T:
+        """Let ``step`` change the newest state, keep that, and return what the step returned."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600), "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # held for a few milliseconds
+            newest = ChannelState(self._path)  # apart, so that others never see half of it
+            newest.load()
+            result = step(newest)
+            write_atomic(self._path, json.dumps(newest.as_json(), indent=1).encode())
+            self._seen_ns = self._path.stat().st_mtime_ns
+            self.moved, self.pairing = newest.moved, newest.pairing
+            return result
+
+    def as_json(self) -> dict[str, object]:
+        """Return what is kept."""
+        return {
             "moved": self.moved,
             "paired": dict(self.pairing.approved),
             "codes": [[one.code, one.sender, one.at] for one in self.pairing.open],
+            "wrong_tries": self.pairing.wrong_tries,
         }
-        write_atomic(self._path, json.dumps(known, indent=1).encode())
+
+    def move(self, old: str, new: str) -> None:
+        """Note that a group has a new id."""
+        self.moved = {**self.moved, old: new}
+
+    def ask(self, sender: str, *, now: float) -> str | None:
+        """Return a stranger's code, if there is to be one."""
+        self.pairing, code = self.pairing.ask(sender, now=now)
+        return code
+
+    def approve(self, code: str, *, now: float, role: Role) -> str | None:
+        """Let in who has the code; return who that is."""
+        self.pairing, sender = self.pairing.approve(code, now=now, role=role)
+        return sender
 
     def platform_chat(self, chat: str) -> str:
         """Return the id that Telegram knows a session's chat by now."""

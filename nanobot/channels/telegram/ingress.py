@@ -46,14 +46,15 @@ class IngressPorts:
     """What ingress needs of others.
 
     ``judge`` decides who may come in; ``fetch`` downloads a file and never fails (it says in the second value why there is none);
-    ``refuse`` deals with strangers; ``moved`` learns of new chat ids; ``session_chat`` maps them back; ``press`` ends the waiting
-    sign on a button; ``quarantine`` keeps what cannot be read; ``intercept`` may take a message that is for the channel itself;
-    ``heard`` is told of each message before it is accepted; ``tell`` sends a line to a chat.
+    ``refuse`` deals with strangers; ``note_move`` and ``moved`` learn of new chat ids, at once and for good; ``session_chat`` maps
+    them back; ``press`` ends the waiting sign on a button; ``quarantine`` keeps what cannot be read; ``intercept`` may take a message
+    that is for the channel itself; ``heard`` is told of each message before it is accepted; ``tell`` sends a line to a chat.
     """
 
     judge: Callable[[Said | Pressed], Verdict]
     fetch: Callable[[Media], Awaitable[tuple[Media, str]]]
     refuse: Callable[[Said | Pressed, str], Awaitable[None]]
+    note_move: Callable[[Moved], None]
     moved: Callable[[Moved], Awaitable[None]]
     session_chat: Callable[[str], str]
     press: Callable[[str], Awaitable[None]]
@@ -109,7 +110,11 @@ class Ingress:
         return update_id
 
     def _queue(self, item: _Item, incoming: Said | Pressed | Moved, group: asyncio.TaskGroup) -> None:
-        chat = incoming.old if isinstance(incoming, Moved) else self._ports.session_chat(incoming.origin.chat)
+        if isinstance(incoming, Moved):
+            self._ports.note_move(incoming)  # at once: the next update may come from the new id
+            chat = self._ports.session_chat(incoming.old)
+        else:
+            chat = self._ports.session_chat(incoming.origin.chat)
         lane = self._lanes.get(chat)
         if lane is None:
             lane = self._lanes[chat] = _Lane()

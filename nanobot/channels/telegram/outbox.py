@@ -116,8 +116,7 @@ class Outbox:
         """
         match error:
             case ChatMoved(new_chat=new_chat):
-                self._state.moved[way.chat] = new_chat
-                await asyncio.to_thread(self._state.save)
+                await asyncio.to_thread(self._state.change, lambda state: state.move(way.chat, new_chat))
                 return replace(way, chat=new_chat)
             case ReplyGone() if way.reply_to is not None:
                 return replace(way, reply_to=None)

@@ -225,11 +225,11 @@ async def test_d08_what_may_have_arrived_is_sent_a_few_times_at_most() -> None:
         tries.append(part.may_be_repeat)
         raise SendFailed("cut", maybe_sent=True)
 
-    outbox = Outbox(FakeChannel(decide), patience=Patience(again_s=60.0))
+    outbox = Outbox(FakeChannel(decide), patience=Patience())
     await outbox.deliver(answer("x"))
 
     assert tries == [False, True, True, True]
-    assert outbox.slept == [1.0, 60.0, 60.0]
+    assert outbox.slept == [1.0, 10.0, 10.0]
     assert [state for _, _, state, _ in outbox.recorded] == ["sending"]
 
 
