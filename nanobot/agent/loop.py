@@ -170,7 +170,11 @@ class AgentLoop:
     @property
     def running(self) -> dict[SessionKey, str]:
         """What each session's running Turn is doing: its tools, or the model."""
-        return {key: ", ".join(running.tools.values()) or "the model" for key, running in self._running.items()}
+        return {
+            key: ", ".join(running.tools.values()) or "the model"
+            for key, running in self._running.items()
+            if running.has_run
+        }
 
     async def recover(self) -> None:
         """Take up again what an earlier process left, in every session that may have something."""
@@ -246,14 +250,16 @@ class AgentLoop:
                 await self._abandon(session, message)
                 return
         turn = session.log.open.turn if session.log.open else session.log.new_turn()
-        if message is not None and commands.is_command(message.text):
-            turn = message.id  # a command is no Turn of the log; its events need a name all the same
-        running = self._running[session.key] = Running([message.id] if message else [])
+        is_command = message is not None and commands.is_command(message.text)
+        # A command is no Turn of the log; its events need a name all the same.
+        name = message.id if message is not None and is_command else turn
+        running = Running([message.id] if message else [], has_run=not is_command)
+        self._running[session.key] = running
         context = TurnContext(
             session=session,
-            publisher=RuntimeEventPublisher(self._events, turn=turn, session_key=session.key),
+            publisher=RuntimeEventPublisher(self._events, turn=name, session_key=session.key),
             message=message,
-            turn=session.log.open.turn if session.log.open else session.log.new_turn(),
+            turn=turn,
             running=running,
             superseded=superseded,
             is_child=bool(_inside.get()),
@@ -290,8 +296,7 @@ class AgentLoop:
 
     def _urgent(self, session: Session, message: InboundMessage, command: commands.Command) -> None:
         """Carry a command out beside the running Turn, without lock or queue."""
-        running = self._running.get(session.key)
-        doing = ", ".join(running.tools.values()) or "the model" if running is not None else None
+        doing = self.running.get(session.key)
         context = self._stages.command_context(session, stop=lambda: self.stop(session.key, "user_stop"), running=doing)
         outcome = cast("commands.Outcome", command.run(context, commands.parse(message.text)[1]))
         for outbound in self._stages.finish_urgent(session, message, outcome):

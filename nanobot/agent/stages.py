@@ -101,6 +101,7 @@ class Stages:
         outcome = await commands.run(message.text, self.command_context(session, stop=lambda: None))
         if outcome.retries is not None:
             context.retries = outcome.retries
+            context.running.has_run = True
             return "dispatch"
         finished = self._command_line(session, message, outcome, context.superseded)
         notice = await _notice(session, finished)

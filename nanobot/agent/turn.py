@@ -69,14 +69,18 @@ class TurnResult:
 
 
 class Running:
-    """The stoppable part of a Turn: its run, as a child task of the driver, and why it was stopped."""
+    """The stoppable part of a Turn: its run, as a child task of the driver, and why it was stopped.
 
-    def __init__(self, inbound: list[str]) -> None:
+    ``has_run`` is false for a command, which cannot be stopped, until it turns out that a run follows (``/retry``).
+    """
+
+    def __init__(self, inbound: list[str], *, has_run: bool = True) -> None:
         self.inbound = inbound
+        self.has_run = has_run
         self.cause: StopCause | None = None
         self._task: asyncio.Task[Any] | None = None  # Any: the wait for a slot, then the run
         self.tools: dict[str, str] = {}  # running calls: id -> summary
-        self.stopped = asyncio.Event()
+        self.stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def start(self, task: asyncio.Task[Any]) -> None:
         """Take the task that is to be cancelled from now on; a stop that came before is carried out now."""
@@ -85,11 +89,11 @@ class Running:
             task.cancel()
 
     def stop(self, cause: StopCause) -> bool:
-        """Stop the run; False if it was stopped or has ended already."""
-        if self.cause is not None or (self._task is not None and self._task.done()):
+        """Stop the run; False if there is none, or if it was stopped or has ended already."""
+        if not self.has_run or self.cause is not None or (self._task is not None and self._task.done()):
             return False
         self.cause = cause
-        self.stopped.set()
+        self.stopped.set_result(None)
         if self._task is not None:
             self._task.cancel()
         return True

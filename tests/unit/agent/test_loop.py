@@ -191,6 +191,27 @@ async def test_stop_with_nothing_running_says_so() -> None:
         assert result.content == "Nothing is running."
 
 
+async def test_stop_during_a_command_stops_nothing_and_says_so() -> None:
+    """Only a run can be stopped: a summary that is being made goes on."""
+    summary = asyncio.Event()
+
+    async def slow(request: LLMRequest, emit: Emit) -> LLMResponse:
+        await summary.wait()
+        return says("")
+
+    async with Agent([says("x" * 9_000)] * 3 + [slow] * 3) as agent:
+        for text in ("a", "b", "c"):
+            await agent.ask(text)
+        compacting = asyncio.create_task(agent.ask("/compact"))
+        while len(agent.provider.requests) < 4:  # noqa: ASYNC110  # the script has no event for it
+            await asyncio.sleep(0.001)
+        stopped = await agent.ask("/stop")
+        summary.set()
+
+        assert stopped.content == "Nothing is running."
+        assert (await compacting).stop_reason == "command"
+
+
 async def test_b10_new_answers_at_once_and_what_follows_begins_empty() -> None:
     """/new stops the running Turn, resets, and the next message sees none of the old conversation."""
     block = Blocker()
