@@ -1,6 +1,7 @@
 """Numbers, in the form that Prometheus reads."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -106,3 +107,14 @@ async def test_model_calls_are_measured() -> None:
 
     assert any(re.match(r'nanobot_model_seconds_sum\{provider="\w+"\} 5$', line) for line in lines), lines
     assert 'nanobot_model_errors_total{error="RateLimited",provider="vendor"} 1' in lines
+
+
+def test_the_documented_metrics_are_the_metrics() -> None:
+    """docs/operations.md names every metric there is, and none that is not."""
+    root = Path(__file__).resolve().parents[3]
+    documented = set(re.findall(r"nanobot_[a-z_]+", (root / "docs/operations.md").read_text()))
+    shown = {line.split()[2] for line in rendered(Metrics()) if line.startswith("# TYPE")}
+    source = (root / "nanobot/gateway/metrics.py").read_text()
+    counted = set(re.findall(r'"(nanobot_[a-z_]+)": "', source))
+
+    assert shown | counted == documented
