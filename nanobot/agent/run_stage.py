@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.counting import counter_for
@@ -106,15 +107,11 @@ class RunStage:
 
     async def _ended(self, child: asyncio.Task[AgentRunResult], running: Running) -> None:
         """Wait for the run's end, up to its limit; once it is stopped, not for long."""
-        stopped = asyncio.create_task(running.stopped.wait(), name=f"stop of {child.get_name()}")
-        try:
-            limit_s = self.settings.turn_timeout_s
-            await asyncio.wait({child, stopped}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-            if not child.done():
-                running.stop("limit")  # unless it was stopped for another cause
-                await asyncio.wait({child}, timeout=self.comply_s)
-        finally:
-            stopped.cancel()
+        either: set[asyncio.Future[Any]] = {child, running.stopped}  # Any: two kinds of results, neither looked at
+        await asyncio.wait(either, timeout=self.settings.turn_timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        if not child.done():
+            running.stop("limit")  # unless it was stopped for another cause
+            await asyncio.wait({child}, timeout=self.comply_s)
 
     def _stopped(self, context: TurnContext, recorder: TurnRecorder, partial: str) -> AgentRunResult:
         cause = context.running.cause
