@@ -108,10 +108,10 @@ class Access:
         role = self.roles.get(origin.sender)
         if role is None and origin.is_group and origin.chat in self.roles:
             role = "user"
-        if role is None:
-            return Refused(f"sender {origin.sender} is not in allow_from")
         if origin.is_group and not self._is_meant(mentions_me, answers_me):
             return NotMeant()
+        if role is None:
+            return Refused(f"sender {origin.sender} is not in allow_from")
         return Admitted(role)
 
     def _is_meant(self, mentions_me: bool, answers_me: bool) -> bool:

@@ -76,6 +76,8 @@ async def test_each_message_is_answered_once_whatever_happens(tmp_path: Path) ->
         )
     assert len(model.chats) == ROUNDS * len(CHATS)
     assert not model.refusals
+    assert "SECRET" not in home.log
+    assert "Traceback" not in home.log
     first, last = sizes[: len(sizes) // 4 + 1], sizes[-(len(sizes) // 4 + 1) :]
     assert max(count for _, count in last) <= max(count for _, count in first) + 20
     assert max(kb for kb, _ in last) <= max(kb for kb, _ in first) * 1.5

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from telegram import Bot, InlineKeyboardMarkup, MessageEntity, ReplyParameters
+from telegram import Bot, MessageEntity, ReplyParameters
 from telegram.error import TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBDeprecationWarning
@@ -88,7 +88,6 @@ class Client:
         *,
         topic: str | None = None,
         reply_to: str | None = None,
-        buttons: InlineKeyboardMarkup | None = None,
     ) -> str:
         """Send a message and return its id."""
         async with self._call():
@@ -98,18 +97,13 @@ class Client:
                 entities=_entities(rendered),
                 message_thread_id=_number(topic),
                 reply_parameters=_reply(reply_to),
-                reply_markup=buttons,
             )
         return str(message.message_id)
 
-    async def edit(
-        self, chat: str, ref: str, rendered: Rendered, *, buttons: InlineKeyboardMarkup | None = None
-    ) -> None:
+    async def edit(self, chat: str, ref: str, rendered: Rendered) -> None:
         """Change a message."""
         async with self._call():
-            await self._bot.edit_message_text(
-                rendered.text, int(chat), int(ref), entities=_entities(rendered), reply_markup=buttons
-            )
+            await self._bot.edit_message_text(rendered.text, int(chat), int(ref), entities=_entities(rendered))
 
     async def delete(self, chat: str, ref: str) -> None:
         """Take a message away."""

@@ -47,8 +47,9 @@ class IngressPorts:
 
     ``judge`` decides who may come in; ``fetch`` downloads a file and never fails (it says in the second value why there is none);
     ``refuse`` deals with strangers; ``note_move`` and ``moved`` learn of new chat ids, at once and for good; ``session_chat`` maps
-    them back; ``press`` ends the waiting sign on a button; ``quarantine`` keeps what cannot be read; ``intercept`` may take a message
-    that is for the channel itself; ``heard`` is told of each message before it is accepted; ``tell`` sends a line to a chat.
+    them back; ``press`` ends the waiting sign on a button; ``quarantine`` keeps what cannot be read; ``intercept`` may take a
+    message that is for the channel itself; ``heard`` is told of each message before it is accepted; ``tell`` sends a line to a
+    chat.
     """
 
     judge: Callable[[Said | Pressed], Verdict]

@@ -79,6 +79,14 @@ def test_groups_follow_their_policy(policy: str, meant: tuple[bool, bool, bool])
     assert all(isinstance(verdict, Admitted | NotMeant) for verdict in verdicts)
 
 
+def test_strangers_who_talk_among_themselves_are_no_matter() -> None:
+    """Only who means us is refused; the rest of a group's talk is not even looked at."""
+    stranger = Origin(sender="9", chat="-6", is_group=True)
+
+    assert isinstance(access("1").admit(stranger), NotMeant)
+    assert isinstance(access("1").admit(stranger, mentions_me=True), Refused)
+
+
 def test_bots_are_refused() -> None:
     """Two bots cannot talk each other into a loop."""
     assert isinstance(access("1").admit(Origin(sender="1", chat="1", is_bot=True)), Refused)
