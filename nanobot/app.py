@@ -273,6 +273,11 @@ class _Models:
         """The configured references, the default first."""
         return self._settings.models
 
+    @property
+    def providers(self) -> Sequence[str]:
+        """The names of the configured providers."""
+        return list(self._settings.providers)
+
     def resolve(self, ref: str | None) -> Model:
         """Return the model of a reference; None is the default, with its fallbacks."""
         name = ref or self._settings.models[0]

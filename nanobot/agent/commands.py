@@ -28,6 +28,7 @@ class CommandContext:
     session: Session
     model: str
     models: Sequence[str]
+    providers: Sequence[str]
     status: Callable[[], str]
     stop: Callable[[], str | None]
     compact: Callable[[str], Awaitable[str]]
@@ -104,25 +105,30 @@ def _status(context: CommandContext, rest: str) -> Outcome:
 
 
 def _model(context: CommandContext, rest: str) -> Outcome:
-    known = ", ".join(context.models)
     if not rest:
-        return Outcome(text=f"This conversation uses {context.model}. Configured: {known}. /model NAME changes it.")
+        return Outcome(text=f"This conversation uses {context.model}. {_choices(context)} /model NAME changes it.")
     if rest in ("default", "reset"):
-        return Outcome(
-            text="This conversation uses the configured model again.", effect={"type": "settings", "model": None}
-        )
-    chosen = next((model for model in context.models if rest in (model, model.partition("/")[2])), None)
-    if (
-        chosen is None
-        and rest.partition("/")[0] in {model.partition("/")[0] for model in context.models}
-        and "/" in rest
-    ):
-        chosen = rest
+        again = "This conversation uses the configured model again."
+        return Outcome(text=again, effect={"type": "settings", "model": None})
+    chosen = _chosen_model(context, rest)
     if chosen is None:
         close = get_close_matches(rest, context.models, n=1, cutoff=0.4)
         hint = f" Did you mean {close[0]}?" if close else ""
-        return Outcome(text=f"There is no model {rest!r}.{hint} Configured: {known}.")
+        return Outcome(text=f"There is no model {rest!r}.{hint} {_choices(context)}")
     return Outcome(text=f"This conversation uses {chosen} from now on.", effect={"type": "settings", "model": chosen})
+
+
+def _chosen_model(context: CommandContext, name: str) -> str | None:
+    """Return the reference meant: a configured one, also without its provider, or any model of a configured provider."""
+    provider, slash, model = name.partition("/")
+    if slash and model and provider in context.providers:
+        return name
+    return next((ref for ref in context.models if ref.partition("/")[2] == name), None)
+
+
+def _choices(context: CommandContext) -> str:
+    others = ", ".join(f"{provider}/…" for provider in context.providers)
+    return f"Configured: {', '.join(context.models)}; any model of a provider can be named ({others})."
 
 
 def _retry(context: CommandContext, rest: str) -> Outcome:

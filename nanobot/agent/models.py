@@ -28,6 +28,11 @@ class Models(Protocol):
         """The configured references, the default first."""
         ...
 
+    @property
+    def providers(self) -> Sequence[str]:
+        """The names of the configured providers: any model of theirs can be asked for."""
+        ...
+
     def resolve(self, ref: str | None) -> Model:
         """Return the model of a reference; None is the default, with its fallbacks.
 

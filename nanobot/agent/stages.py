@@ -280,6 +280,7 @@ class Stages:
             session=session,
             model=model.ref,
             models=self.models.refs,
+            providers=self.models.providers,
             status=lambda: self._status(session, model, running),
             stop=stop,
             compact=lambda rest: self.compactor.now(session, model, rest),

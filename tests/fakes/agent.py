@@ -91,6 +91,7 @@ class OneModel:
         self._window = window
 
     refs: Sequence[str] = ("fake/model", "fake/other")
+    providers: Sequence[str] = ("fake", "local")
 
     def resolve(self, ref: str | None) -> Model:
         name = ref or self.refs[0]

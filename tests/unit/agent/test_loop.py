@@ -564,6 +564,25 @@ async def test_undo_takes_the_last_turn_back_and_retry_runs_it_again() -> None:
         assert [row.message.text.split("\n")[0] for row in (await agent.log()).rows] == ["first", "one"]
 
 
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("other", "fake/other"),
+        ("fake/other", "fake/other"),
+        ("local/qwen3:8b", "local/qwen3:8b"),
+        ("othr", None),
+        ("x/y", None),
+    ],
+)
+async def test_l04_a_model_is_named_as_people_name_it(name: str, chosen: str | None) -> None:
+    """By its reference, by its id alone, or as any model of a configured provider; a mistake lists the choices."""
+    async with Agent() as agent:
+        result = await agent.ask(f"/model {name}")
+
+        assert (await agent.log()).settings.get("model") == chosen
+        assert chosen or "local/…" in result.content
+
+
 async def test_l04_a_sessions_model_is_its_own_and_survives_a_restart_and_new() -> None:
     """/model changes one conversation only."""
     async with Agent([says("a"), says("b")]) as agent:
