@@ -1,4 +1,4 @@
-"""The Turn that is disturbed in every way: text, parallel reads, a file write, an edit, a command, steering, two parts of an answer.
+"""The Turn that is disturbed in every way: text, parallel reads, a file write, an edit, a command, steering, a two-part answer.
 
 What its tools do can be counted in the world: the edit adds a line each time it is done, and so does the command.  Its steps wait
 for each other, so that it runs the same way each time: the command waits for ``go``, which is made once the steering message is
@@ -21,8 +21,9 @@ from nanobot.session.log import SessionLog
 from nanobot.session.tail import without_repeats
 from tests.fakes.llm_server import Call, Recorded, Reply
 
-FIRST, SECOND = "Both files say hello. " * 24 + "\n", "The note is written and the count stands at one. " * 11 + "\n"
-PART_CHARS = 900  # room for either, and for a notice
+FIRST = "Both files say hello, and nothing else is in them. " * 50 + "\n\n"
+SECOND = "The note is written and the count stands at one.\n" * 50
+PART_CHARS = 3_500  # room for either, and for a notice; like Telegram's limit, too little for both
 ANSWER = FIRST + SECOND
 ASKED, STEERED = "look and count", "and say it in two parts"
 COMMAND = "echo ran >> counter; until [ -e go ]; do sleep 0.01; done; echo counted"
