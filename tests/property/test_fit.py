@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nanobot.agent.meter import Gauge, Ratios
 from nanobot.agent.passes import Boundaries, govern
-from nanobot.agent.plan import KEEP_VERBATIM, CannotFit, plan
+from nanobot.agent.plan import CannotFit, plan
 from nanobot.agent.repair import repair
 from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, user_text
 from nanobot.providers.base import LLMRequest
@@ -77,7 +77,7 @@ def test_ten_chatty_results_stay_while_anything_else_can_go(history: list[Messag
         return
     chatty = [m for m in repair(history) if isinstance(m, ToolMessage) and m.name in CHATTY]
     shown = {m.entry: m for m in govern(history, boundaries) if isinstance(m, ToolMessage)}
-    touched = [m for m in chatty[-KEEP_VERBATIM:] if m.entry in shown and shown[m.entry] is not m]
+    touched = [m for m in chatty[-10:] if m.entry in shown and shown[m.entry] is not m]
 
     if touched:
         newest = next(i for i in range(len(history) - 1, -1, -1) if _is_request(history, i))

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nanobot.agent import passes, repair, snip
 from nanobot.agent.passes import Boundaries, govern
@@ -72,7 +73,7 @@ def test_a_pass_leaves_its_input_alone(name: str, history: list[Message], at: Bo
 
 
 @FEW
-@given(any_history(), BOUNDARIES)
+@given(st.one_of(any_history(), logged()), BOUNDARIES)
 def test_what_comes_out_is_legal(history: list[Message], at: Boundaries) -> None:
     """Whatever goes in: each call is answered once, in order, and roles take turns; a row that can be asked about is at the end."""
     out = govern(history, at)

@@ -6,7 +6,7 @@ from nanobot.agent.budget import result_chars
 from nanobot.agent.govern import Governor, answer_room, prompt_budget
 from nanobot.agent.meter import Gauge, Ratios
 from nanobot.agent.passes import Boundaries, govern
-from nanobot.agent.plan import KEEP_VERBATIM, CannotFit, plan
+from nanobot.agent.plan import CannotFit, plan
 from nanobot.messages import AssistantMessage, ImagePart, Message, ToolCall, ToolMessage, UserMessage, user_text
 
 CHATTY = frozenset({"read_file"})
@@ -76,7 +76,7 @@ def test_old_results_become_lines_first() -> None:
     out = view(talk.messages, 34_000)
 
     results = [m for m in out if isinstance(m, ToolMessage)]
-    assert sum(len(m.text) == 4_000 for m in results) == KEEP_VERBATIM
+    assert sum(len(m.text) == 4_000 for m in results) == 10
     assert len(results) == 30
     assert [f"q{i}" in texts(out) and f"a{i}" in texts(out) for i in range(30)] == [True] * 30
 
@@ -188,7 +188,7 @@ def test_ten_results_give_way_when_they_alone_do_not_fit() -> None:
     out = view(talk.messages, 12_000)
 
     verbatim = [m for m in out if isinstance(m, ToolMessage) and len(m.text) == 9_000]
-    assert 1 <= len(verbatim) < KEEP_VERBATIM
+    assert 1 <= len(verbatim) < 10
     assert verbatim[-1].entry == talk.messages[-1].entry
 
 
