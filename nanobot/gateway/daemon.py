@@ -24,7 +24,7 @@ from nanobot.channels.manager import ChannelManager
 from nanobot.channels.registry import ChannelPorts, answer_splitter, build_channel
 from nanobot.channels.supervisor import ChannelBoard, Restarts, Supervisor
 from nanobot.config.settings import Settings, home
-from nanobot.errors import SessionBusy
+from nanobot.errors import ConfigError, SessionBusy
 from nanobot.gateway.facts import LoopLag, Observer
 from nanobot.gateway.health import Health, judge
 from nanobot.gateway.http import HOST, PageServer
@@ -150,6 +150,8 @@ class Gateway:
             self._notifier.status(self._headline())
             self._notifier.ready()
             log.info("ready: %s", self._headline())
+            if not self._channels:
+                log.warning("no channels are configured: nobody can reach it; `nanobot init` adds one")
             warming = group.create_task(self._warm(), name="warm the model")
             await ending.wait()
             self._notifier.reloading() if restarts_after() else self._notifier.stopping()
@@ -282,6 +284,9 @@ class Gateway:
                 except SessionBusy as error:
                     fix = "`nanobot status` shows it; stop it first, or give this one its own"
                     raise SessionBusy(f"another gateway is running: {error} {fix}", owner=error.owner) from None
+                except OSError as error:
+                    why = error.strerror or type(error).__name__
+                    raise ConfigError(f"{what} cannot be used: {path.parent}: {why}") from None
             yield
 
     def _lock_files(self) -> list[tuple[Path, str]]:

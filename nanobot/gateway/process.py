@@ -2,10 +2,12 @@
 
 SIGTERM and SIGINT end it in order, a second one at once.  SIGHUP reads the configuration again: a bad one is refused and the old
 gateway goes on; for a good one it ends in order and becomes a new program with the same process id, so that nothing of the old
-one is left, whatever hung in it.
+one is left, whatever hung in it.  On a terminal SIGHUP means that the terminal is gone, and ends it, too.  SIGABRT, by which the
+watchdog of systemd ends what hangs, writes down where it hung.
 """
 
 import asyncio
+import faulthandler
 import logging
 import os
 import signal
@@ -80,7 +82,11 @@ class _Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._end, signal.Signals(number), gateway)
-        loop.add_signal_handler(signal.SIGHUP, self._reload, gateway)
+        if sys.stderr is not None and sys.stderr.isatty():
+            loop.add_signal_handler(signal.SIGHUP, self._end, signal.SIGHUP, gateway)
+        else:
+            loop.add_signal_handler(signal.SIGHUP, self._reload, gateway)
+        faulthandler.enable()
         code = 0
         try:
             await gateway.run(self._ending, restarts_after=lambda: self.is_reloading)
@@ -104,6 +110,12 @@ class _Process:
             _become_new()
         os._exit(code)
 
+    def _overdue(self) -> None:
+        """Do without the order that did not come about in time."""
+        if self.is_reloading:
+            _become_new()
+        os._exit(1)
+
     def _end(self, number: signal.Signals, gateway: Gateway) -> None:
         self._signals += 1
         if self._signals > 1:
@@ -112,7 +124,7 @@ class _Process:
             os._exit(128 + number)
         log.info("%s: ending in order, in %g s at most", number.name, gateway.ending_s)
         self.is_reloading = False
-        _limit(gateway.ending_s)
+        _limit(gateway.ending_s, self._overdue)
         self._ending.set()
 
     def _reload(self, gateway: Gateway) -> None:
@@ -125,6 +137,7 @@ class _Process:
             return
         log.info("SIGHUP: the new configuration is good; starting over with it")
         self.is_reloading = True
+        _limit(gateway.ending_s, self._overdue)
         self._ending.set()
 
 
@@ -138,9 +151,9 @@ def _leaves(errors: BaseExceptionGroup[NanobotError]) -> list[BaseException]:
     ]
 
 
-def _limit(seconds: float) -> None:
-    """End the process after so long, whatever hangs in it: everything that counts is on disk."""
-    timer = threading.Timer(seconds, os._exit, args=(1,))
+def _limit(seconds: float, then: Callable[[], object]) -> None:
+    """Do this after so long, whatever hangs in the process: everything that counts is on disk."""
+    timer = threading.Timer(seconds, then)
     timer.daemon = True
     timer.start()
 

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.command import Home
 from tests.e2e.daemons import Place, get
@@ -343,3 +345,108 @@ async def test_c11_two_gateways_cannot_share_a_bots_token(tmp_path: Path) -> Non
     assert any(f"(process {first.pid})" in line and "bot token of channel 'telegram'" in line for line in said)
     assert "42:TEST" not in second.err.decode()
     assert first.returncode == 0, log.decode()
+
+
+async def test_c14_what_is_said_while_it_ends_waits_on_its_platform(tmp_path: Path) -> None:
+    """Messages sent during the grace time bring no notice and are not lost: they are answered, once, after the next start."""
+    gate = asyncio.Event()
+    async with LLMServer([Reply("the first", gate=gate)]) as model, TelegramServer("42:TEST") as telegram:
+        home = Home(tmp_path / "home", json.dumps(telegram_config(model, telegram)))
+        gateway = await home.start("gateway")
+        try:
+            telegram.push_text(7, "one")
+            await until(lambda: model.chats)
+            gateway.terminate()
+            await asyncio.sleep(0.3)
+            for number in range(5):
+                telegram.push_text(7, f"later {number}")
+            gate.set()
+        finally:
+            await gateway.communicate()
+        ended = said(telegram)
+        again = await home.start("gateway")
+        try:
+            await until(lambda: "later 4" in "".join(said(telegram)))
+        finally:
+            again.terminate()
+            await again.communicate()
+
+    assert ended == ["the first"]
+    assert all(text.startswith("echo: later") for text in said(telegram)[1:]), "answers, and no notices"
+    assert ["".join(said(telegram)).count(f"later {number}") for number in range(5)] == [1] * 5
+    assert not model.refusals
+
+
+async def test_f10_an_idle_gateway_is_small(tmp_path: Path) -> None:
+    """A gateway that waits on Telegram and has a vendor's client loaded takes less memory than a browser tab."""
+    async with LLMServer() as model, TelegramServer("42:TEST") as telegram:
+        home = Home(tmp_path / "home", json.dumps(telegram_config(model, telegram)))
+        gateway = await home.start("gateway")
+        try:
+            telegram.push_text(7, "one")
+            await until(lambda: said(telegram))
+            status = Path(f"/proc/{gateway.pid}/status").read_text()
+        finally:
+            gateway.terminate()
+            await gateway.communicate()
+    resident_kb = int(status.partition("VmRSS:")[2].split()[0])
+
+    assert resident_kb < 160_000
+
+
+async def test_f14_any_locale_will_do(tmp_path: Path) -> None:
+    """Where the system speaks ASCII, what people and models write is still what they wrote."""
+    async with LLMServer([Reply("çok güzel 🎈")]) as server:
+        place = Place(tmp_path / "home", server, log={"file": "gateway.log", "level": "debug"})
+        async with place.gateway(LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0") as daemon:
+            await daemon.say("naïve ½ 🎈", number="1")
+            answers = await daemon.answers(1)
+            code = await daemon.stop()
+
+    assert answers == ["çok güzel 🎈"]
+    assert code == 0
+    assert "ended (completed)" in (place.home / "gateway.log").read_text("utf-8")
+
+
+async def test_a_closed_terminal_ends_it(tmp_path: Path) -> None:
+    """SIGHUP on a terminal is no wish for a new configuration: nothing is left running behind it."""
+    home = Home(tmp_path / "home")
+    async with home.at_terminal("gateway") as person:
+        await person.sees("ready")
+        person.signals(signal.SIGHUP)
+        code = await person.ended()
+
+    assert code == 0
+
+
+async def test_a_data_directory_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
+    """A place that takes no files is named, with exit code 2: trying again would not mend it."""
+    (tmp_path / "file").touch()
+    place = Place(tmp_path / "home", data_dir=str(tmp_path / "file" / "data"))
+    async with place.gateway(is_ready=False) as daemon:
+        code = await daemon.ends()
+
+    assert code == 2
+    assert f"the data directory '{tmp_path}/file/data' cannot be used" in daemon.log
+    assert "Traceback" not in daemon.log
+
+
+def telegram_config(model: LLMServer, telegram: TelegramServer) -> dict[str, Any]:
+    """Return a configuration with both servers."""
+    return {
+        "providers": {"local": {"type": "openai", "api_key": "k", "base_url": f"{model.url}/v1"}},
+        "agent": {"model": "local/test-model"},
+        "channels": {"telegram": {"token": "42:TEST", "base_url": telegram.base_url, "allow_from": [7]}},
+    }
+
+
+def said(telegram: TelegramServer) -> list[str]:
+    """Return what the bot has said in chat 7."""
+    return [seen.text for seen in telegram.chat(7).messages.values() if seen.by_bot]
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait until it holds."""
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110  # another process has no event to wait for
+            await asyncio.sleep(0.02)
