@@ -150,6 +150,48 @@ async def test_floods_and_cut_connections_cost_time_only(tmp_path: Path) -> None
     assert telegram.chat(1).answers == ["the whole answer"]
 
 
+async def test_a_flooded_chat_delays_no_other(tmp_path: Path) -> None:
+    """While Telegram makes one chat wait, others are answered as if nothing was."""
+    async with world(tmp_path) as (home, telegram, _), home.gateway():
+        telegram.push_text(2, "warm up")
+        await home.until(lambda: any("echo" in text for text in telegram.chat(2).answers), "a first answer")
+        telegram.fail("sendMessage", chat=1, times=99, status=429, retry_after=60, description="Too Many Requests")
+        telegram.push_text(1, "slow")
+        await home.until(lambda: [call for call in telegram.sent("sendmessage") if call.error], "a flood")
+        loop = asyncio.get_running_loop()
+        took: list[float] = []
+        for number in range(10):
+            began = loop.time()
+            telegram.push_text(2, f"quick {number}")
+            await home.until(
+                lambda number=number: any(f"quick {number}" in text for text in telegram.chat(2).answers), "an answer"
+            )
+            took.append(loop.time() - began)
+        telegram.heal()
+
+    assert telegram.chat(1).answers == []
+    assert sorted(took)[5] < 0.5
+
+
+async def test_an_album_is_one_turn(tmp_path: Path) -> None:
+    """Three photos in three updates: one question to the model, with all of them in it."""
+    png = bytes.fromhex(
+        "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8cfc0000003010100c9fe92ef"
+        "0000000049454e44ae426082"
+    )
+    async with world(tmp_path, Reply("three dots")) as (home, telegram, model), home.gateway():
+        for number in range(3):
+            telegram.add_file(f"F{number}", png + bytes([number]), path=f"documents/{number}.png")
+            document = {"file_id": f"F{number}", "file_unique_id": "u", "file_name": "a.png", "mime_type": "image/png"}
+            fields: dict[str, Any] = {"media_group_id": "A", "document": document}
+            telegram.push_text(1, None, **fields, **({"caption": "what is it?"} if not number else {}))
+        await home.answered(1, "three dots")
+
+    (asked,) = model.chats
+    assert json.dumps(asked.body).count("image_url") >= 3
+    assert "what is it?" in json.dumps(asked.body)
+
+
 async def test_a_restart_in_the_middle_ends_in_one_answer(tmp_path: Path) -> None:
     """SIGTERM during a streamed Turn: the next process goes on and edits the answer into the same message."""
     first = Reply("half of it", gate=asyncio.Event())
