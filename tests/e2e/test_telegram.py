@@ -34,7 +34,7 @@ class Home:
             "data_dir": str(path / "data"),
             "providers": {"local": {"type": "openai", "api_key": "k", "base_url": f"{model.url}/v1"}},
             "agent": {"model": "local/test-model"},
-            "gateway": {"shutdown_grace_s": 0.2},
+            "gateway": {"shutdown_grace_s": 0.2, "flush_s": 1},
             "channels": {
                 "tg": {
                     "type": "telegram",
@@ -184,7 +184,8 @@ async def test_an_album_is_one_turn(tmp_path: Path) -> None:
             telegram.add_file(f"F{number}", png + bytes([number]), path=f"documents/{number}.png")
             document = {"file_id": f"F{number}", "file_unique_id": "u", "file_name": "a.png", "mime_type": "image/png"}
             fields: dict[str, Any] = {"media_group_id": "A", "document": document}
-            telegram.push_text(1, None, **fields, **({"caption": "what is it?"} if not number else {}))
+            fields |= {} if number else {"caption": "what is it?"}
+                telegram.push_text(1, None, **fields)
         await home.answered(1, "three dots")
 
     (asked,) = model.chats
