@@ -185,7 +185,7 @@ async def test_an_album_is_one_turn(tmp_path: Path) -> None:
             document = {"file_id": f"F{number}", "file_unique_id": "u", "file_name": "a.png", "mime_type": "image/png"}
             fields: dict[str, Any] = {"media_group_id": "A", "document": document}
             fields |= {} if number else {"caption": "what is it?"}
-                telegram.push_text(1, None, **fields)
+            telegram.push_text(1, None, **fields)
         await home.answered(1, "three dots")
 
     (asked,) = model.chats
