@@ -113,7 +113,7 @@ class Consolidator:
         """Begin a summary beside the chat, if one is due; without one, let go of rows that no pass shows any more."""
         busy = session.key in self._tasks or session.key in self._ready
         if not self.maybe_consolidate_by_tokens(session, model) and not busy:
-            _trim(session)
+            _trim(session, most_hidden=prompt_budget(model.window, self._agent.max_tokens))
 
     def maybe_consolidate_by_tokens(self, session: Session, model: Model) -> bool:
         """Begin a summary if the prompt has outgrown its share of the window; say whether one was begun."""
@@ -285,8 +285,12 @@ class Consolidator:
                 )
 
 
-def _trim(session: Session) -> None:
-    """Let go of rows that a snip leaves out and no summary will need: a reader of the log may stop behind them."""
+def _trim(session: Session, *, most_hidden: int) -> None:
+    """Let go of rows that a snip leaves out and no summary will need: a reader of the log may stop behind them.
+
+    If they were left out for the newest Turn, which may be taken back, they stay, as long as they take no more than ``most_hidden``
+    tokens.
+    """
     state = session.log
     snip, bare = state.cuts.get("snip"), state.cuts.get("bare")
     if snip is None or state.open is not None:
@@ -295,8 +299,12 @@ def _trim(session: Session) -> None:
     before = number(snip.at)
     kept = kept_before(messages, before=before, bare_before=number(bare.at) if bare else 0)
     first = kept[0] if kept else next((i for i, m in enumerate(messages) if number(m.entry) >= before), None)
-    floor = state.floor(messages[first].entry) if first else None
-    if first and floor:
+    newest = next((row for row in state.rows if row.turn == state.rows[-1].turn), None)
+    is_for_newest = newest is not None and before >= number(newest.entry)
+    if not first or (is_for_newest and sum(map(estimate_message, messages[:first])) <= most_hidden):
+        return
+    floor = state.floor(messages[first].entry)
+    if floor:
         why = "left out of every prompt from here on"
         at = messages[first].entry
         state_cut = Cut(id=state.new_id(), pass_name="trim", at=at, why=why, floor=floor, carry=state.carry())

@@ -393,6 +393,13 @@ class SessionLog:
         if start is None:
             return
         gone = {row.turn for row in self.rows[start:]}
+        first = number(self.rows[start].entry)
+        self.cuts = {
+            name: cut
+            for name, cut in self.cuts.items()
+            # What was left out for the sake of a Turn that is taken back is shown again.
+            if name not in ("snip", "bare") or number(cut.at) < first
+        }
         del self.rows[start:]
         for out in [out for out in self.owed if out.partition(".")[0] in gone]:
             del self.owed[out]

@@ -104,6 +104,7 @@ async def test_b05_a_running_turn_is_never_compacted() -> None:
         timers = await idle(agent, clock, 601)
 
         assert await summaries(agent) == 0
+        assert not any(request.system == summary.SYSTEM for request in agent.provider.requests)
         tool.gate.set()
         await running
         await timers.close()

@@ -228,3 +228,18 @@ async def test_status_shows_the_context_after_a_cut() -> None:
 
         line = next(line for line in status.splitlines() if line.startswith("Context: "))
         assert "of 32000 tokens (" in line
+
+
+async def test_undo_of_a_turn_shows_again_what_was_left_out_for_it() -> None:
+    """A Turn that crowded out the conversation is taken back, and the conversation is there again."""
+    steps = [says("Nice to meet you."), *pages(30), says("Ann.")]
+    async with Agent(steps, tools=[Page()], settings=SETTINGS, window=8_000) as agent:
+        await agent.ask("My name is Ann.")
+        await agent.ask("read them all")
+        crowded = [m.text for m in agent.provider.requests[-1].messages]
+        await agent.ask("/undo")
+        await agent.ask("What is my name?")
+
+        assert any("were left out here" in text for text in crowded)
+        assert any("My name is Ann." in m.text for m in agent.provider.requests[-1].messages)
+        assert not any("were left out here" in m.text for m in agent.provider.requests[-1].messages)
