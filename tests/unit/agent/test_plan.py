@@ -235,12 +235,13 @@ def test_tools_that_fill_the_window_are_named() -> None:
 def test_images_go_before_words_do() -> None:
     """Old pictures are left out, with their path; the newest request keeps its own."""
     old = UserMessage((ImagePart("/old.png", "image/png", "0"),) * 8, entry="e1")
-    new = UserMessage((ImagePart("/new.png", "image/png", "1"),), entry="e3")
-    messages: list[Message] = [old, AssistantMessage("nice", entry="e2"), new]
+    new = UserMessage((ImagePart("/new.png", "image/png", "1"),), entry="e2")
+    messages: list[Message] = [old, new]  # neither was answered yet
 
     out = view(messages, 6_000)
 
     assert out[-1] is new
+    assert "/old.png" in out[-2].text
 
 
 def test_cuts_come_in_steps() -> None:
