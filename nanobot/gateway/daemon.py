@@ -32,6 +32,7 @@ from nanobot.gateway.ledger import Ledger
 from nanobot.gateway.measured import Measured
 from nanobot.gateway.metrics import Metrics
 from nanobot.gateway.notify import Notifier
+from nanobot.gateway.prices import Prices
 from nanobot.gateway.report import report
 from nanobot.gateway.status import LOCK_NAME, StatusServer
 from nanobot.messages import JsonObject
@@ -75,6 +76,7 @@ class Gateway:
         self._environ = environ
         self._notifier = Notifier(environ)
         self._metrics = Metrics()
+        self._prices = Prices(settings.providers)
         self.bot = Nanobot.from_settings(
             settings,
             config_path=config_path,
@@ -101,7 +103,7 @@ class Gateway:
         self._began_at = datetime.now(UTC)
 
     def _measured(self, provider: LLMProvider) -> LLMProvider:
-        return Measured(provider, self._metrics)
+        return Measured(provider, self._metrics, prices=self._prices)
 
     @property
     def has_abandoned(self) -> bool:
@@ -188,6 +190,7 @@ class Gateway:
         """Load what the first Turn would wait for.  A failure is that Turn's to tell."""
         try:
             await warm(self._model.provider)
+            await self._prices.load()
         except Exception:  # whatever an SDK does when it is loaded, the daemon goes on
             log.exception("the model's client could not be loaded")
 

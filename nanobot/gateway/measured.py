@@ -3,9 +3,10 @@
 import time
 from collections.abc import Callable
 
-from nanobot.bus.runtime_events import ModelEvent, ReasoningDelta, TextDelta
+from nanobot.bus.runtime_events import ModelEvent, ReasoningDelta, TextDelta, Usage
 from nanobot.errors import ProviderError
 from nanobot.gateway.metrics import Metrics
+from nanobot.gateway.prices import Prices
 from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse
 from nanobot.providers.retry import warm
 
@@ -14,9 +15,15 @@ class Measured:
     """An ``LLMProvider`` that behaves as the one inside."""
 
     def __init__(
-        self, provider: LLMProvider, metrics: Metrics, *, clock: Callable[[], float] = time.perf_counter
+        self,
+        provider: LLMProvider,
+        metrics: Metrics,
+        *,
+        prices: Prices | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._provider = provider
+        self._prices = prices
         self._metrics = metrics
         self._clock = clock
 
@@ -43,7 +50,13 @@ class Measured:
         self._metrics.time("nanobot_model_seconds", self._clock() - began, provider=provider)
         if first:
             self._metrics.time("nanobot_model_first_seconds", first[0], provider=provider)
+        self._price(provider, response.model or request.model, response.usage)
         return response
+
+    def _price(self, provider: str, model: str, usage: Usage | None) -> None:
+        usd = self._prices.usd(provider, model, usage) if self._prices is not None and usage is not None else None
+        if usd is not None:
+            self._metrics.count("nanobot_cost_usd_total", usd, provider=provider)
 
     async def encoded(self, request: LLMRequest) -> list[bytes]:
         return await self._provider.encoded(request)

@@ -40,6 +40,7 @@ _HELP = {
     "nanobot_model_seconds": "Duration of model calls, retries included.",
     "nanobot_model_first_seconds": "Time until the first piece of an answer.",
     "nanobot_model_errors_total": "Model calls that failed for good, by kind of error.",
+    "nanobot_cost_usd_total": "What model calls cost, in US dollars, where the price is known.",
     "nanobot_model_retries_total": "Model calls that were tried again.",
     "nanobot_model_switches_total": "Times another model took over.",
     "nanobot_deliveries_total": "Parts of answers that were settled, by state.",

@@ -1,6 +1,7 @@
 """Numbers, in the form that Prometheus reads."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from nanobot.errors import RateLimited
 from nanobot.gateway.health import Facts, OutboxFacts, judge
 from nanobot.gateway.measured import Measured
 from nanobot.gateway.metrics import SERIES_MAX, Metrics
+from nanobot.gateway.prices import Prices
 from nanobot.messages import user_text
 from nanobot.providers.base import LLMRequest
+from nanobot.providers.settings import AnthropicSettings, OfflineSettings, OpenAISettings
 from tests.fakes.provider import ScriptedProvider, says
 
 FACTS = Facts(
@@ -118,3 +121,31 @@ def test_the_documented_metrics_are_the_metrics() -> None:
     counted = set(re.findall(r'"(nanobot_[a-z_]+)": "', source))
 
     assert shown | counted == documented
+
+
+async def test_calls_of_vendors_have_a_price() -> None:
+    """A known model of a vendor costs what its tokens do; a server of one's own, and an unknown model, cost nothing known."""
+    prices = Prices(
+        {
+            "anthropic": AnthropicSettings(),
+            "gate": OpenAISettings(base_url="http://127.0.0.1:1/v1"),
+            "offline": OfflineSettings(),
+        }
+    )
+    usage = Usage(input_tokens=1_000_000, cached_tokens=900_000, output_tokens=1_000)
+    before = prices.usd("anthropic", "claude-sonnet-4-5", usage)
+    await prices.load()
+    priced = prices.usd("anthropic", "claude-sonnet-4-5", usage)
+    metrics = Metrics()
+    response = replace(says("hello", usage=usage), provider="anthropic", model="claude-sonnet-4-5")
+    measured = Measured(ScriptedProvider([response], name="anthropic"), metrics, prices=prices)
+    request = LLMRequest(model="m", system="", messages=(user_text("hi"),))
+    answer = await measured.stream(request, lambda event: None)
+
+    assert before is None
+    assert priced is not None
+    assert 0.1 < priced < 2.0
+    assert prices.usd("anthropic", "no-such-model", usage) is None
+    assert prices.usd("gate", "claude-sonnet-4-5", usage) is None
+    assert answer.provider == "anthropic", answer
+    assert any(line.startswith('nanobot_cost_usd_total{provider="anthropic"} ') for line in rendered(metrics))
