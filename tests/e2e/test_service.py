@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 SYSTEMD = "/lib/systemd/systemd"
-_SCRIPT = r"""
+_MANAGER = r"""
 set -e
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
@@ -26,6 +27,8 @@ waits() {
     echo "never: $1"; show; cat "$HOME/manager.log"; exit 1
 }
 
+"""
+_LIFE = r"""
 "$PYTHON" -m nanobot service install
 echo "installed: $(show)"
 echo "status: $("$PYTHON" -m nanobot status | head -1)"
@@ -44,6 +47,32 @@ echo "stopped: $(show)"
 "$PYTHON" -m nanobot service uninstall
 [ -e "$HOME/.config/systemd/user/nanobot.service" ] || echo "uninstalled"
 """
+_HANG = r"""
+"$PYTHON" -m nanobot service install --no-start >/dev/null
+mkdir -p "$HOME/.config/systemd/user/nanobot.service.d"
+cat >"$HOME/.config/systemd/user/nanobot.service.d/test.conf" <<END
+[Service]
+ExecStart=
+ExecStart=$PYTHON -m tests.fakes.loopback --config $HOME/.nanobot/config.yaml
+WorkingDirectory=$ROOT
+Environment=LOOPBACK=$HOME
+WatchdogSec=2
+RestartSec=0.2
+StandardError=append:$HOME/unit.log
+END
+systemctl --user daemon-reload
+"$PYTHON" -m nanobot service start
+echo "started: $(show)"
+sleep 3
+echo "later: $(show)"
+"$PYTHON" -c 'import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1] + "/in")
+s.sendall(b"{\"text\": \"!block 60\", \"id\": \"1\"}\n"); s.recv(100)' "$HOME"
+waits "NRestarts=1"
+waits "ActiveState=active"
+echo "hung: $(show)"
+grep -q "in _get_into" "$HOME/unit.log" && echo "where: told"
+"$PYTHON" -m nanobot service stop
+"""
 
 
 def _why_not() -> str | None:
@@ -56,14 +85,42 @@ def _why_not() -> str | None:
 
 async def test_the_service_runs_under_a_real_manager(tmp_path: Path) -> None:
     """Installed, ready, shown, reloaded in place, started again after a kill, stopped in order and uninstalled."""
+    lines = await managed(tmp_path, _LIFE)
+
+    assert "ActiveState=active" in lines["installed"]
+    assert "StatusText=no channels; 0 Turns" in lines["installed"]
+    assert lines["status"].startswith("nanobot ")
+    assert lines["status code"] == "0"
+    assert lines["reloaded"] == "same process yes"
+    assert "ActiveState=active" in lines["killed"]
+    assert "ActiveState=inactive" in lines["stopped"]
+    assert "Result=success" in lines["stopped"]
+    assert "uninstalled" in lines
+
+
+async def test_the_watchdog_ends_what_hangs(tmp_path: Path) -> None:
+    """A gateway that works is left alone; one whose event loop hangs is ended, says where it hung, and is started anew."""
+    lines = await managed(tmp_path, _HANG)
+
+    assert "NRestarts=0" in lines["started"]
+    assert "ActiveState=active" in lines["later"]
+    assert "NRestarts=0" in lines["later"]
+    assert "NRestarts=1" in lines["hung"]
+    assert "ActiveState=active" in lines["hung"]
+    assert lines["where"] == "told"
+
+
+async def managed(home: Path, script: str) -> dict[str, str]:
+    """Run a script beside a user manager of its own; return the lines it wrote, by what stands before the colon."""
     if why := _why_not():
         pytest.skip(why)
-    (tmp_path / ".nanobot").mkdir()
-    (tmp_path / ".nanobot" / "config.yaml").write_text("gateway: {shutdown_grace_s: 1}\n")
+    (home / ".nanobot").mkdir()
+    (home / ".nanobot" / "config.yaml").write_text("gateway: {shutdown_grace_s: 1}\n")
     process = await asyncio.create_subprocess_exec(
-        *("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--cgroup", "--kill-child", "bash", "-c", _SCRIPT),
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHON": sys.executable},
-        cwd=tmp_path,
+        *("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--cgroup", "--kill-child"),
+        *("bash", "-c", _MANAGER + script),
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "PYTHON": sys.executable, "ROOT": str(ROOT)},
+        cwd=home,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=PIPE,
         stderr=PIPE,
@@ -75,18 +132,9 @@ async def test_the_service_runs_under_a_real_manager(tmp_path: Path) -> None:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    if process.returncode in (1, 77) and ("Operation not permitted" in err.decode() or b"no manager" in out):
-        pytest.skip(f"no manager can run here: {err.decode()[-200:]}{out.decode()[-200:]}")
     said = out.decode()
+    if process.returncode in (1, 77) and ("Operation not permitted" in err.decode() or "no manager" in said):
+        pytest.skip(f"no manager can run here: {err.decode()[-200:]}{said[-200:]}")
 
     assert process.returncode == 0, said + err.decode()
-    lines = {name: value for name, _, value in (line.partition(": ") for line in said.splitlines())}
-    assert "ActiveState=active" in lines["installed"]
-    assert "StatusText=no channels; 0 Turns" in lines["installed"]
-    assert lines["status"].startswith("nanobot ")
-    assert lines["status code"] == "0"
-    assert lines["reloaded"] == "same process yes"
-    assert "ActiveState=active" in lines["killed"]
-    assert "ActiveState=inactive" in lines["stopped"]
-    assert "Result=success" in lines["stopped"]
-    assert said.endswith("uninstalled\n")
+    return {name: value for name, _, value in (line.partition(": ") for line in said.splitlines())}
