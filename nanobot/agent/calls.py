@@ -90,18 +90,16 @@ class CallRunner:
                 )
         if prepared.tool.effect in ("verifiable", "opaque") and intent is None:
             try:
-                planned = await prepared.tool.plan(prepared.arguments, context)
+                planned = await self._spec.tools.plan(prepared, context)
             except ToolError as error:
-                return Observation(
-                    f"Error before running {prepared.tool.name}: {error}", is_error=True, duration_ms=0.0
-                )
+                return Observation(str(error), is_error=True, duration_ms=0.0)
             await self._spec.checkpoint.intent(prepared.call.id, prepared.tool.effect, planned)
         return await self._spec.tools.execute(prepared, context)
 
     async def _recover(self, prepared: PreparedCall, context: ToolContext, intent: Intent) -> Observation | None:
         """Return what a call that may have run before a restart came to; None if it surely did not run."""
         planned = Planned(before=intent.before, after=intent.after)
-        probed = await prepared.tool.probe(prepared.arguments, context, planned)
+        probed = await self._spec.tools.probe(prepared, context, planned)
         match probed.outcome:
             case "done":
                 return Observation(probed.text, is_error=False, duration_ms=0.0)

@@ -6,6 +6,7 @@ from typing import Any
 from nanobot.agent.bare import MemoryCheckpoint
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.spec import AgentRunSpec
+from nanobot.agent.tools.base import Planned, ToolContext
 from nanobot.agent.tools.function import function_tool
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.bus.runtime_events import ToolFinished, ToolStarted, TurnEvent
@@ -22,9 +23,21 @@ from nanobot.messages import (
     user_text,
 )
 from nanobot.providers.base import LLMResponse
-from tests.fakes.agent import Blocker, Echo
+from nanobot.session.entries import Effect
+from tests.fakes.agent import Blocker, Echo, EchoArguments
 from tests.fakes.legality import illegal
 from tests.fakes.provider import ScriptedProvider, calls, says
+
+
+class Unplannable(Echo):
+    """A tool that changes the world and cannot say how."""
+
+    name = "unplannable"
+    effect: Effect = "opaque"
+
+    async def plan(self, arguments: EchoArguments, context: ToolContext) -> Planned:
+        """Fail."""
+        raise OSError("the disk of hunter2 is gone")
 
 
 def spec_of(*texts: str, tools: ToolRegistry | None = None, **options: object) -> AgentRunSpec:
@@ -190,6 +203,21 @@ async def test_steering_is_asked_for_at_the_top_of_each_iteration() -> None:
 
     assert result.had_injections
     assert provider.requests[1].messages[-1].text == "and this"
+
+
+async def test_a_plan_that_fails_is_the_calls_result() -> None:
+    """Whatever goes wrong before a call runs is told to the model, without secrets, and the Turn goes on."""
+    provider = ScriptedProvider([calls(("unplannable", {"text": "x"})), says("I see.")])
+    tools = ToolRegistry([Unplannable()], redact=lambda text: text.replace("hunter2", "[redacted]"))
+
+    result = await AgentRunner(provider).run(spec_of("go", tools=tools))
+
+    observed = next(message for message in result.messages if isinstance(message, ToolMessage))
+    assert result.final_content == "I see."
+    assert observed.is_error
+    assert "Error before running unplannable" in observed.text
+    assert "[redacted]" in observed.text
+    assert "hunter2" not in observed.text
 
 
 async def test_cancelling_a_run_cancels_its_tools() -> None:
