@@ -23,6 +23,11 @@ AMBIGUOUS_SOON = 2  # tries of one part that may have arrived although they fail
 AMBIGUOUS_MAX = 4  # and in all: a person is not to see the same answer for ever
 FLOODS_MAX = 1_000
 SETTLED = ("sent", "refused", "withdrawn")
+IN_DOUBT = (
+    "sending",
+    "reserving",
+)  # under way when it was written: an answer may have arrived, or a draft that says as much
+IN_DOUBT = ("sending", "reserving")  # it may have arrived, and its id is not known
 LANE_MAX = 1_000
 
 
@@ -176,7 +181,7 @@ def open_parts(message: OutboundMessage) -> list[OutboundPart]:
                 index=index,
                 count=len(message.parts),
                 text=message.text[start:end],
-                may_be_repeat=state == "sending",
+                may_be_repeat=state in IN_DOUBT,
                 before=message.text[:start],
                 ref=message.refs[index] if index < len(message.refs) else None,
             )

@@ -117,6 +117,10 @@ async def test_what_was_confirmed_is_never_sent_again() -> None:
 
     assert [(part.text, part.may_be_repeat) for part in channel.sent] == [("bb", True)]
     assert [part.index for part in open_parts(answer("aabb", parts=2, states=("sent",)))] == [1]
+    assert [part.may_be_repeat for part in open_parts(answer("ab", parts=2, states=("reserving", "reserved")))] == [
+        True,
+        False,
+    ]
 
 
 async def test_h14_one_bad_message_does_not_stop_the_others() -> None:
