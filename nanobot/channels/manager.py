@@ -27,7 +27,6 @@ IN_DOUBT = (
     "sending",
     "reserving",
 )  # under way when it was written: an answer may have arrived, or a draft that says as much
-IN_DOUBT = ("sending", "reserving")  # it may have arrived, and its id is not known
 LANE_MAX = 1_000
 
 

@@ -253,7 +253,7 @@ class TelegramChannel:
         if rendered.text.strip():
             reserved = part.ref if live is None else None if rings else _ref_of(live, part.index) or part.ref
             ref = await self._outbox.place(
-                part.route, rendered, ref=reserved, notice=_notice(part), first=not part.index
+                part.route, rendered, ref=reserved, notice=_notice(part, live), first=not part.index
             )
         if live is not None and part.index + 1 == part.count:
             await self._drafts.finish(live, kept=0 if rings else part.count)
@@ -274,5 +274,6 @@ def _ref_of(live: LiveDraft, index: int) -> str | None:
     return live.refs[index] if index < len(live.refs) else None
 
 
-def _notice(part: OutboundPart) -> str:
-    return MAY_BE_REPEAT if part.may_be_repeat else ""
+def _notice(part: OutboundPart, live: LiveDraft | None) -> str:
+    in_doubt = live is not None and live.is_in_doubt and part.index == len(live.refs)
+    return MAY_BE_REPEAT if part.may_be_repeat or in_doubt else ""

@@ -48,7 +48,10 @@ class Messages(Protocol):
 
 @dataclass(slots=True)
 class LiveDraft:
-    """One Turn as people see it while it runs.  ``refs`` are its messages, ``shown`` what they look like."""
+    """One Turn as people see it while it runs.
+
+    ``refs`` are its messages, ``shown`` what they look like; ``is_in_doubt``: there may be one more, whose id is not known.
+    """
 
     out: str
     session_key: SessionKey
@@ -64,6 +67,7 @@ class LiveDraft:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     still: asyncio.Event = field(default_factory=asyncio.Event)
     is_broken: bool = False
+    is_in_doubt: bool = False
 
     async def pause(self, seconds: float) -> None:
         """Wait, but not past the end of the Turn."""
@@ -257,7 +261,8 @@ class Drafts:
                 reply_to=live.route.reply_to if index == 0 else None,
             )
         except SendFailed as error:
-            live.is_broken = live.is_broken or error.maybe_sent  # a second try could show two drafts
+            if error.maybe_sent:  # a second try could show two drafts
+                live.is_in_doubt = live.is_broken = True
             raise
         live.refs.append(ref)
         live.shown.append(rendered)
@@ -297,7 +302,7 @@ class Drafts:
         ended = live.draft.finished
         if ended is None or ended.stop_reason == "shutdown":
             return
-        if not live.refs:
+        if not (live.refs or live.is_in_doubt):
             self._by_out.pop(_place(live), None)
         elif not (ended.content or ended.error):
             await self.finish(live, kept=0)
