@@ -8,7 +8,6 @@ alone until much more was said, and plain leaving out (``agent.plan``) does with
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nanobot.agent.govern import prompt_budget
@@ -16,11 +15,10 @@ from nanobot.agent.memo import Memos
 from nanobot.agent.meter import believable
 from nanobot.agent.models import Model, Models
 from nanobot.agent.passes import Boundaries, at_cuts, govern
-from nanobot.agent.plan import CannotFit, compacted, plan_messages
 from nanobot.agent.settings import AgentSettings
-from nanobot.agent.snip import kept_before
 from nanobot.agent.summarizer import summarize
 from nanobot.agent.summary import choose_cut
+from nanobot.agent.tail import shorten_tail, trim
 from nanobot.agent.tokens import estimate_message
 from nanobot.agent.uncompact import take_back
 from nanobot.bus.events import SessionKey
@@ -36,7 +34,6 @@ log = logging.getLogger(__name__)
 _TRIES = 2
 _MORE = 0.5  # of the budget must be said before a session that could not be summarized is tried again
 _KEEP_SHARE = 0.25  # of the budget stays verbatim at most
-_TAIL_SHARE = 0.6  # of the budget that the next prompt may take at most
 _LEAST_TOKENS = 500  # what is shorter is not worth a summary ...
 _LEAST_IDLE_TOKENS = 2_000  # ... that nobody asked for
 
@@ -113,7 +110,7 @@ class Consolidator:
         """Begin a summary beside the chat, if one is due; without one, let go of rows that no pass shows any more."""
         busy = session.key in self._tasks or session.key in self._ready
         if not self.maybe_consolidate_by_tokens(session, model) and not busy:
-            _trim(session, most_hidden=prompt_budget(model.window, self._agent.max_tokens))
+            trim(session, most_hidden=prompt_budget(model.window, self._agent.max_tokens))
 
     def maybe_consolidate_by_tokens(self, session: Session, model: Model) -> bool:
         """Begin a summary if the prompt has outgrown its share of the window; say whether one was begun."""
@@ -265,50 +262,9 @@ class Consolidator:
         )
         chosen = state.settings.get("model")
         window = self._models.resolve(chosen if isinstance(chosen, str) else None).window
-        self._shorten_tail(session, prompt_budget(window, self._agent.max_tokens))
+        shorten_tail(session, self._boundaries(session), budget=prompt_budget(window, self._agent.max_tokens))
         after = sum(map(estimate_message, govern(session.messages, self._boundaries(session))))
         self._events.publish(Compacted(session.key, before, after))
-
-    def _shorten_tail(self, session: Session, budget: int) -> None:
-        """Make every other cut that is due soon along with the summary: the prefix changes here anyway."""
-        at = self._boundaries(session)
-        better = compacted(session.messages, at)
-        with suppress(
-            CannotFit
-        ):  # one message is longer than that; the check before the next request has the last word
-            better = plan_messages(session.messages, better, budget=int(budget * _TAIL_SHARE))
-        known = at.as_cuts()
-        for name, where in better.as_cuts().items():
-            if known.get(name) != where:
-                session.append(
-                    Cut(id=session.log.new_id(), pass_name=name, at=f"e{where}", why="made along with a summary")
-                )
-
-
-def _trim(session: Session, *, most_hidden: int) -> None:
-    """Let go of rows that a snip leaves out and no summary will need: a reader of the log may stop behind them.
-
-    If they were left out for the newest Turn, which may be taken back, they stay, as long as they take no more than ``most_hidden``
-    tokens.
-    """
-    state = session.log
-    snip, bare = state.cuts.get("snip"), state.cuts.get("bare")
-    if snip is None or state.open is not None:
-        return
-    messages = state.messages
-    before = number(snip.at)
-    kept = kept_before(messages, before=before, bare_before=number(bare.at) if bare else 0)
-    first = kept[0] if kept else next((i for i, m in enumerate(messages) if number(m.entry) >= before), None)
-    newest = next((row for row in state.rows if row.turn == state.rows[-1].turn), None)
-    is_for_newest = newest is not None and before >= number(newest.entry)
-    if not first or (is_for_newest and sum(map(estimate_message, messages[:first])) <= most_hidden):
-        return
-    floor = state.floor(messages[first].entry)
-    if floor:
-        why = "left out of every prompt from here on"
-        at = messages[first].entry
-        state_cut = Cut(id=state.new_id(), pass_name="trim", at=at, why=why, floor=floor, carry=state.carry())
-        session.append(state_cut)
 
 
 def _state(session: Session) -> tuple[object, ...]:
