@@ -8,16 +8,17 @@ The SDKs are slow to import (up to two seconds), so they are loaded in a thread 
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from nanobot.errors import ProviderError
+from nanobot.errors import ProviderError, StreamStalled, Unavailable
 from nanobot.messages import ImagePart, Message, UserMessage
 from nanobot.providers.base import Emit, LLMRequest, LLMResponse
 from nanobot.providers.endpoint import first_token_s, proxy_for
-from nanobot.providers.faults import Endpoint
-from nanobot.providers.images import LoadedImage, load_image
+from nanobot.providers.faults import Endpoint, ServerFault, to_error, unreachable
+from nanobot.providers.images import Images, load_image
 from nanobot.providers.reading import Fold, Limits, SdkStream, read_answer
 from nanobot.providers.settings import RemoteSettings
 
@@ -26,7 +27,6 @@ NO_KEY = "no-key"  # local servers want none, the SDKs want some
 
 E = TypeVar("E")
 S = TypeVar("S")
-Images = dict[ImagePart, LoadedImage | str]
 
 
 class SdkClient(Protocol):
@@ -217,11 +217,27 @@ class Lazy(Generic[S]):
         return value
 
 
+def other_error(error: Exception, at: Endpoint) -> ProviderError:
+    """Return the error of our tree for anything but an SDK's own errors: from our fold, the HTTP client, or nobody knows where."""
+    import httpx2  # lazily: only a wire that has loaded it comes here
+
+    if isinstance(error, StreamStalled):
+        return StreamStalled(f"{at.provider!r}: {error}", provider=at.provider)
+    if isinstance(error, ProviderError):
+        return error
+    if isinstance(error, ServerFault):
+        return to_error(error.fault, at)
+    if isinstance(error, httpx2.HTTPError | OSError):
+        return unreachable(error, at)
+    if isinstance(error, json.JSONDecodeError):
+        return Unavailable(f"{at.provider!r} sent something that is no JSON.", provider=at.provider)
+    return Unavailable(
+        f"{at.provider!r} answered in a way we do not understand ({type(error).__name__}).", provider=at.provider
+    )
+
+
 async def _images_of(message: Message) -> Images:
     if not isinstance(message, UserMessage):
         return {}
-    images: Images = {}
-    for part in message.parts:
-        if isinstance(part, ImagePart):
-            images[part] = await asyncio.to_thread(load_image, part)
-    return images
+    parts = [part for part in message.parts if isinstance(part, ImagePart)]
+    return {part: await asyncio.to_thread(load_image, part) for part in parts}

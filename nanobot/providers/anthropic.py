@@ -4,18 +4,18 @@ Uses the official SDK for authentication, errors and streaming, with its retries
 off; body bytes are ours (``anthropic_wire``), because the SDK's own transform walks the whole history again at each request.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 
-from nanobot.errors import ProviderError, StreamStalled, Unavailable
+from nanobot.errors import ProviderError
 from nanobot.messages import Message
 from nanobot.providers import anthropic_wire
-from nanobot.providers.adapter import Images, Remote, RemoteProvider, Sdk, resolve
+from nanobot.providers.adapter import Remote, RemoteProvider, Sdk, other_error, resolve
 from nanobot.providers.anthropic_stream import AnthropicFold, fault_of
 from nanobot.providers.anthropic_wire import Blocks
 from nanobot.providers.base import LLMRequest
 from nanobot.providers.endpoint import build_http_client, http_timeout
-from nanobot.providers.faults import Endpoint, Fault, ServerFault, to_error, unreachable
+from nanobot.providers.faults import Endpoint, Fault, to_error, unreachable
+from nanobot.providers.images import Images
 from nanobot.providers.settings import AnthropicSettings
 
 
@@ -86,33 +86,15 @@ def anthropic_provider(name: str, settings: AnthropicSettings, *, environ: Mappi
 
 def map_error(error: Exception, at: Endpoint) -> ProviderError:
     """Return the error of our tree for anything that the SDK, its HTTP client or our fold raised.  Total."""
-    import anthropic  # lazily, as in _load; by now it is loaded
-    import httpx2
+    import anthropic  # lazily, as in ``load``; by now it is loaded
 
-    if isinstance(error, StreamStalled):
-        return StreamStalled(f"{at.provider!r}: {error}", provider=at.provider)
-    if isinstance(error, ProviderError):
-        return error
-    if isinstance(error, ServerFault):
-        return to_error(error.fault, at)
     if isinstance(error, anthropic.APIStatusError):
         # An error event inside a stream comes with the stream's own status: only its type counts then.
         status = error.status_code if error.status_code != 200 else None
         fault = fault_of(error.body, status=status)
         return to_error(Fault(fault.text or str(error.message), status, fault.kind, error.response.headers), at)
     if isinstance(error, anthropic.APIConnectionError):
-        return unreachable(_cause(error), at)
+        return unreachable(error, at)
     if isinstance(error, anthropic.APIError):
         return to_error(fault_of(error.body or error.message), at)
-    if isinstance(error, httpx2.HTTPError | OSError):
-        return unreachable(_cause(error), at)
-    if isinstance(error, json.JSONDecodeError):
-        return Unavailable(f"{at.provider!r} sent something that is no JSON.", provider=at.provider)
-    return Unavailable(
-        f"{at.provider!r} answered in a way we do not understand ({type(error).__name__}).", provider=at.provider
-    )
-
-
-def _cause(error: BaseException) -> str:
-    inner = error.__cause__ or error
-    return f"{type(inner).__name__} {inner}".strip()
+    return other_error(error, at)

@@ -14,7 +14,6 @@ from typing import cast
 
 from nanobot.messages import (
     AssistantMessage,
-    ImagePart,
     JsonObject,
     JsonValue,
     Message,
@@ -24,7 +23,7 @@ from nanobot.messages import (
 )
 from nanobot.providers.base import LLMRequest, ToolSpec
 from nanobot.providers.endpoint import host_of
-from nanobot.providers.images import LoadedImage
+from nanobot.providers.images import Images, LoadedImage
 from nanobot.providers.models import thinks_adaptively
 from nanobot.providers.settings import AnthropicSettings
 from nanobot.providers.wire import (
@@ -48,8 +47,6 @@ _MARK = b',"cache_control":{"type":"ephemeral"}}'
 _OPENINGS = {role: b'{"role":"%b","content":[' % role.encode() for role in ("user", "assistant")}
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384}
 _SMALLEST_BUDGET = 1_024
-
-Images = Mapping[ImagePart, LoadedImage | str]
 
 
 @dataclass(frozen=True, slots=True)

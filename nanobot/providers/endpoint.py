@@ -135,7 +135,6 @@ def http_timeout(connect_s: float) -> "httpx2.Timeout":
 
 
 def _certificates(environ: Mapping[str, str]) -> ssl.SSLContext | bool:
-
     file, folder = environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR")
     if not (file or folder):
         return True

@@ -131,11 +131,11 @@ def to_error(fault: Fault, at: Endpoint, *, now: datetime | None = None) -> Prov
     )
 
 
-def unreachable(why: str, at: Endpoint) -> Unavailable:
+def unreachable(error: Exception, at: Endpoint) -> Unavailable:
     """Return the error for a connection that could not be made, or broke."""
-    return Unavailable(
-        f"{at.provider!r} cannot be reached at {_shown(at.base_url)}: {readable(why, at)}", provider=at.provider
-    )
+    inner = error.__cause__ or error
+    why = readable(f"{type(inner).__name__} {inner}", at)
+    return Unavailable(f"{at.provider!r} cannot be reached at {_shown(at.base_url)}: {why}", provider=at.provider)
 
 
 def retry_after_s(headers: Mapping[str, str], text: str, *, now: datetime | None = None) -> float | None:

@@ -7,9 +7,10 @@ is checked here: it exists, is what the log says it was, is a format vendors tak
 import base64
 import hashlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from nanobot.messages import ImagePart
 
@@ -23,6 +24,10 @@ class LoadedImage:
 
     media_type: str
     base64: str
+
+
+Images: TypeAlias = Mapping[ImagePart, LoadedImage | str]
+"""A message's images as they were read; a text says why one is left out."""
 
 
 def load_image(part: ImagePart) -> LoadedImage | str:

@@ -46,6 +46,7 @@ class OpenAIFold:
         self._reasoning: list[str] = []
         self._splitter = ThinkSplitter()
         self._calls = CallDrafts()
+        self._inline: tuple[ToolCallRequest, ...] = ()  # calls that were written as text
         self._usage: Usage | None = None
         self._model = ""
         self._echo_key = ""
@@ -128,8 +129,6 @@ class OpenAIFold:
             model=self._model or request.model,
             provider=provider,
         )
-
-    _inline: tuple[ToolCallRequest, ...] = ()
 
     def _take_delta(self, delta: dict[str, object]) -> list[ModelEvent]:
         pieces: list[Piece] = []

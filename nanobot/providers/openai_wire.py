@@ -15,7 +15,6 @@ from typing import cast
 
 from nanobot.messages import (
     AssistantMessage,
-    ImagePart,
     JsonObject,
     JsonValue,
     Message,
@@ -25,7 +24,7 @@ from nanobot.messages import (
 )
 from nanobot.providers.base import LLMRequest, ToolSpec
 from nanobot.providers.endpoint import host_of
-from nanobot.providers.images import LoadedImage
+from nanobot.providers.images import Images, LoadedImage
 from nanobot.providers.models import is_openai_reasoning
 from nanobot.providers.settings import OpenAISettings
 from nanobot.providers.wire import (
@@ -45,8 +44,6 @@ from nanobot.providers.wire import (
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 # Google's own word for "this call was made by another model": https://ai.google.dev/gemini-api/docs/thought-signatures
 _SKIP_SIGNATURE: JsonObject = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-
-Images = Mapping[ImagePart, LoadedImage | str]
 
 
 @dataclass(frozen=True, slots=True)
