@@ -4,6 +4,7 @@ A new channel adds a harness: how a person on its platform says something, and w
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -17,6 +18,7 @@ from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.channels.base import Accept, Capabilities, Channel, OutboundPart
 from nanobot.channels.cli import TerminalChannel
 from nanobot.channels.terminal.view import Segment
+from tests.fakes.loopback import LoopbackChannel
 from tests.fakes.telegram.rig import Rig
 
 
@@ -118,7 +120,54 @@ class TelegramHarness:
         await self._rig.__aexit__(kind, error, traceback)
 
 
-@pytest.fixture(params=[TerminalHarness, TelegramHarness])
+class LoopbackHarness:
+    """The channel that tests of the gateway use.  It ends listening when everything that was said was heard."""
+
+    chat = "1"
+    name = "loop"
+    capabilities = LoopbackChannel.capabilities
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lines: list[str] = []
+        self._inner = LoopbackChannel(path, lambda error=None: None)
+        self.channel: Channel = self
+
+    async def listen(self, accept: Accept) -> None:
+        listening = asyncio.create_task(self._inner.listen(accept))
+        try:
+            while not (self._path / "in").exists():  # noqa: ASYNC110  # a socket tells nobody that it is there
+                await asyncio.sleep(0.005)
+            reader, writer = await asyncio.open_unix_connection(self._path / "in")
+            for number, line in enumerate(self._lines):
+                writer.write((json.dumps({"text": line, "id": str(number)}) + "\n").encode())
+                await reader.readline()
+            writer.close()
+            await writer.wait_closed()
+        finally:
+            listening.cancel()
+            await asyncio.wait({listening})
+
+    async def send(self, part: OutboundPart) -> str | None:
+        return await self._inner.send(part)
+
+    def say(self, *lines: str) -> None:
+        self._lines += lines
+
+    def seen(self) -> str:
+        rows = [json.loads(line) for line in (self._path / "answers").read_text("utf-8").splitlines()]
+        return "\n".join(f"{'(may be a repeat) ' * row['may_be_repeat']}{row['text']}" for row in rows)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return
+
+
+@pytest.fixture(params=[TerminalHarness, TelegramHarness, LoopbackHarness])
 async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
     making: AbstractAsyncContextManager[Harness] = request.param(tmp_path)
     async with making as made:

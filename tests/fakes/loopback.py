@@ -73,6 +73,8 @@ class LoopbackChannel:
 
     async def _hear(self, said: dict[str, str]) -> str:
         text = said["text"]
+        if not text.strip():
+            return "nothing"
         if text.startswith("!"):
             await self._trouble.put(text)
             return "trouble"
