@@ -38,6 +38,7 @@ from nanobot.messages import (
     user_text,
 )
 from nanobot.providers.base import LLMProvider, LLMRequest, LLMResponse
+from nanobot.providers.faults import refuses_images
 from nanobot.session.entries import EntryId
 
 _MOST_ROOM = 4  # times max_tokens that an answer may get after calls were cut off
@@ -175,7 +176,7 @@ class _Run:
                 Decided(f"window:{self.spec.model}", window, "the provider refused a longer request")
             )
         except BadRequest as error:
-            if "image" not in str(error).lower() or not self.leave_out_images():
+            if not refuses_images(error) or not self.leave_out_images():
                 raise
         return await self.send()
 

@@ -188,12 +188,10 @@ def readable(text: str, at: Endpoint) -> str:
     return text or "no reason given"
 
 
-def refuses_images(error: ProviderError) -> bool:
-    """Say whether an error may be gone once the images are."""
+def refuses_images(error: BadRequest) -> bool:
+    """Say whether a refusal may be gone once the images are."""
     text = str(error).lower()
-    if isinstance(error, ContextOverflow):
-        return error.status == 413
-    return isinstance(error, BadRequest) and ("image" in text or "multimodal" in text or "vision" in text)
+    return any(word in text for word in ("image", "multimodal", "vision"))
 
 
 def _only_waits(signs: str, wait_s: float | None) -> bool:

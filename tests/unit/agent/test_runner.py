@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from nanobot.agent.bare import MemoryCheckpoint
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.spec import AgentRunSpec
@@ -161,10 +163,11 @@ async def test_too_long_is_cut_and_asked_once_more() -> None:
     assert (failed.stop_reason, failed.error, len(second.requests)) == ("error", "still too long", 2)
 
 
-async def test_refused_images_are_left_out_once() -> None:
+@pytest.mark.parametrize("refusal", ["image input is not supported", "this model is not multimodal"])
+async def test_refused_images_are_left_out_once(refusal: str) -> None:
     """Other refusals are not taken for one."""
     image = UserMessage((ImagePart("/a.png", "image/png", "00"), TextPart("what is it?")), entry="e1")
-    blind = ScriptedProvider([BadRequest("image input is not supported"), says("cannot see")])
+    blind = ScriptedProvider([BadRequest(refusal), says("cannot see")])
     other = ScriptedProvider([BadRequest("temperature must be 1")])
     spec = AgentRunSpec(initial_messages=[image], tools=ToolRegistry([]), model="m")
 
