@@ -24,7 +24,7 @@ from nanobot.agent.gates import Gate
 from nanobot.agent.hooks import AgentHook, HookGate
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.media import take_in
-from nanobot.agent.models import Model
+from nanobot.agent.models import ConfiguredModels
 from nanobot.agent.run_stage import RunStage
 from nanobot.agent.stages import Parts, Stages, whole
 from nanobot.agent.tools.base import Tool
@@ -39,8 +39,6 @@ from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished
 from nanobot.config.environment import environment
 from nanobot.config.settings import Settings, find, load
 from nanobot.providers.base import LLMProvider
-from nanobot.providers.factory import build, split_ref
-from nanobot.providers.models import context_window
 from nanobot.redaction import Redactor
 from nanobot.session.disk import Disk
 from nanobot.session.entries import Delivery
@@ -79,7 +77,9 @@ class Nanobot:
         for hook in hooks:
             self.events.observe(hook.on_event)
         self.bus = MessageBus()
-        self.models = _Models(settings, provider, environ, around)
+        self.models = ConfiguredModels(
+            settings.models, settings.providers, agent=agent, environ=environ, instead=provider, around=around
+        )
         self._store = JsonlStore(settings.data_dir, settings=settings.session, owner=owner(), disk=disk)
         self.sessions = SessionManager(self._store, owner=owner())
         self._media = settings.data_dir / "media"
@@ -250,62 +250,6 @@ class Nanobot:
         while True:
             await asyncio.sleep(_SWEEP_S)
             self.sessions.sweep()
-
-
-class _Models:
-    """The configured models, each built when it is first asked for."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        provider: LLMProvider | None,
-        environ: Mapping[str, str],
-        around: Callable[[LLMProvider], LLMProvider],
-    ) -> None:
-        self._settings = settings
-        self._around = around
-        self._own = provider
-        self._environ = environ
-        self._built: dict[str, Model] = {}
-
-    @property
-    def refs(self) -> Sequence[str]:
-        """The configured references, the default first."""
-        return self._settings.models
-
-    @property
-    def providers(self) -> Sequence[str]:
-        """The names of the configured providers."""
-        return list(self._settings.providers)
-
-    def resolve(self, ref: str | None) -> Model:
-        """Return the model of a reference; None is the default, with its fallbacks."""
-        name = ref or self._settings.models[0]
-        model = self._built.get(ref or "")
-        if model is None:
-            model = self._built[ref or ""] = self._build(ref, name)
-        return model
-
-    def _build(self, ref: str | None, name: str) -> Model:
-        providers = self._settings.providers
-        if self._own is not None:
-            return Model(
-                provider=self._around(self._own), model=name.partition("/")[2], ref=name, window=self._window(name)
-            )
-        provider, model = build(
-            providers, ref or self._settings.models, environ=self._environ, retry=self._settings.agent.retry
-        )
-        return Model(provider=self._around(provider), model=model, ref=name, window=self._window(name))
-
-    def _window(self, name: str) -> int:
-        provider, model = split_ref(name, self._settings.providers)
-        own = getattr(self._settings.providers[provider], "context_window", None)
-        return self._settings.agent.context_window or cast("int | None", own) or context_window(model)
-
-    async def close(self) -> None:
-        """Close the providers that were built."""
-        for model in self._built.values():
-            await model.provider.close()
 
 
 def _idle_compactor(

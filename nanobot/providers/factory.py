@@ -9,7 +9,6 @@ from typing import assert_never
 from nanobot.errors import ConfigError
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.fallback import Fallback
-from nanobot.providers.models import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL, OFFLINE_MODEL
 from nanobot.providers.models import context_window as known_window
 from nanobot.providers.offline import OfflineProvider
 from nanobot.providers.retry import Retrying
@@ -89,33 +88,17 @@ def build(
     return Fallback([(made[name], one) for name, one in wanted]), model
 
 
-def context_window(settings: Mapping[str, ProviderSettings], refs: str | Sequence[str]) -> int:
-    """Return the window of the referenced model, in tokens; of several, the smallest: each may have to answer.
+def context_window(settings: Mapping[str, ProviderSettings], ref: str) -> int:
+    """Return the window of the referenced model, in tokens: as its provider's settings say, or what is known of the model.
 
     Raises:
-        ConfigError: a reference cannot be used.
+        ConfigError: the reference cannot be used.
     """
-    windows: list[int] = []
-    for ref in [refs] if isinstance(refs, str) else refs:
-        name, model = split_ref(ref, settings)
-        one = settings[name]
-        own = None if isinstance(one, OfflineSettings) else one.context_window
-        windows.append(own or known_window(model))
-    return min(windows)
+    name, model = split_ref(ref, settings)
+    one = settings[name]
+    own = None if isinstance(one, OfflineSettings) else one.context_window
+    return own or known_window(model)
 
 
 def _retrying(provider: LLMProvider, settings: ProviderSettings, retry: RetrySettings) -> LLMProvider:
     return provider if isinstance(settings, OfflineSettings) else Retrying(provider, retry)
-
-
-def default_model(settings: ProviderSettings) -> str:
-    """Return the model id to use when only the provider is known."""
-    match settings:
-        case AnthropicSettings():
-            return DEFAULT_ANTHROPIC_MODEL
-        case OpenAISettings():
-            return DEFAULT_OPENAI_MODEL
-        case OfflineSettings():
-            return OFFLINE_MODEL
-        case _:
-            assert_never(settings)
