@@ -118,6 +118,12 @@ class ChannelBoard:
         if self._facts[name].state != "down":  # a channel that keeps failing stays down until a round goes well
             self.move(name, "starting")
 
+    async def until_up(self, name: str) -> None:
+        """Wait until this channel reaches its platform."""
+        while self._facts.get(name, ChannelFacts()).state != "up":
+            self._changed.clear()
+            await self._changed.wait()
+
     async def settled(self) -> None:
         """Wait until every channel got past ``starting``."""
         while any(facts.state == "starting" for facts in self._facts.values()):

@@ -25,6 +25,7 @@ from nanobot.channels.registry import ChannelPorts, answer_splitter, build_chann
 from nanobot.channels.supervisor import ChannelBoard, Restarts, Supervisor
 from nanobot.config.settings import Settings, home
 from nanobot.errors import ConfigError, SessionBusy
+from nanobot.gateway.announce import SEND_S, Announcer
 from nanobot.gateway.facts import LoopLag, Observer
 from nanobot.gateway.health import Health, judge
 from nanobot.gateway.http import HOST, PageServer
@@ -91,6 +92,7 @@ class Gateway:
         self._manager = ChannelManager(
             map(self._ledger.timed, self._channels), record=self._ledger.record, publish=self.bot.events.publish
         )
+        self._announcer = Announcer(settings.gateway.announce, {channel.name: channel for channel in self._channels})
         self._supervisor = Supervisor(self._channels, accept=self.bot.accept, board=self._board, restarts=restarts)
         self._lag = LoopLag()
         self._observer = Observer(self.bot, board=self._board, ledger=self._ledger, lag=self._lag)
@@ -154,15 +156,21 @@ class Gateway:
             log.info("ready: %s", self._headline())
             if not self._channels:
                 log.warning("no channels are configured: nobody can reach it; `nanobot init` adds one")
-            warming = group.create_task(self._warm(), name="warm the model")
+            courtesies = [
+                group.create_task(self._warm(), name="warm the model"),
+                group.create_task(self._announcer.up(self._board), name="announce"),
+            ]
             await ending.wait()
             self._notifier.reloading() if restarts_after() else self._notifier.stopping()
             log.info("ending")
-            warming.cancel()
-            await self._end_in_order(listening, outbox)
+            for courtesy in courtesies:
+                courtesy.cancel()
+            await self._end_in_order(listening, outbox, says_so=not restarts_after())
             beat.cancel()
 
-    async def _end_in_order(self, listening: "asyncio.Task[None]", outbox: "asyncio.Task[None]") -> None:
+    async def _end_in_order(
+        self, listening: "asyncio.Task[None]", outbox: "asyncio.Task[None]", *, says_so: bool
+    ) -> None:
         gateway = self.settings.gateway
         listening.cancel()
         await asyncio.wait({listening})  # the supervisor has deadlines of its own
@@ -177,6 +185,8 @@ class Gateway:
         if late:
             log.warning("not all answers went out in time; they stay owed and go out after the next start")
             outbox.cancel()
+        if says_so:
+            await self._announcer.ending()
         await self._supervisor.close(timeout_s=STOP_S)
 
     async def _first_rounds(self) -> None:
@@ -324,5 +334,5 @@ def configured_channels(settings: Settings, ports: Ports) -> list[Channel]:
 def ending_s(settings: Settings) -> float:
     """Return how long ending in order takes at most, in seconds."""
     gateway = settings.gateway
-    steps = (Restarts().stop_s, gateway.shutdown_grace_s, STOP_S, gateway.flush_s, STOP_S)
+    steps = (Restarts().stop_s, gateway.shutdown_grace_s, STOP_S, gateway.flush_s, SEND_S, STOP_S)
     return sum(steps) + settings.session.close_timeout_s + STOP_S

@@ -419,6 +419,33 @@ async def test_a_closed_terminal_ends_it(tmp_path: Path) -> None:
     assert code == 0
 
 
+async def test_f07_chats_are_told_of_starts_and_ends(tmp_path: Path) -> None:
+    """A chat that wants to know hears "up" once the channel is connected, and of the end; a reload is no end."""
+    place = Place(tmp_path, gateway={"announce": ["loop:9"]})
+    async with place.gateway() as daemon:
+        await daemon.answers(1)
+        daemon.signals(signal.SIGHUP)
+        await daemon.answers(2)
+        await daemon.stop()
+
+    assert [(answer["chat"], answer["text"].split(".")[0]) for answer in place.answers] == [
+        ("9", "I am up"),
+        ("9", "I am up"),
+        ("9", "I am going down"),
+    ]
+    assert daemon.log.index("channel loop is up") < daemon.log.index("ready")
+
+
+async def test_f07_an_unknown_chat_stops_the_start(tmp_path: Path) -> None:
+    """A chat on a channel that is not there is a mistake in the configuration."""
+    place = Place(tmp_path, gateway={"announce": ["telegrm:9"]})
+    async with place.gateway(is_ready=False) as daemon:
+        code = await daemon.ends()
+
+    assert code == 2
+    assert "gateway.announce: 'telegrm:9' is no <channel>:<chat>; enabled channels: loop" in daemon.log
+
+
 async def test_a_data_directory_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
     """A place that takes no files is named, with exit code 2: trying again would not mend it."""
     (tmp_path / "file").touch()
