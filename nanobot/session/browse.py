@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile, islice
 from pathlib import Path
 from typing import cast
 
@@ -15,7 +16,7 @@ from nanobot.session.codec import BadLine
 from nanobot.session.disk import Disk
 from nanobot.session.entries import Entry, EntryId, Header
 from nanobot.session.files import Layout, stem
-from nanobot.session.tail import first_line, identity, lines_back, parse
+from nanobot.session.tail import first_line, lines_back, parse, without_repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +34,10 @@ class Browser:
         Raises:
             OSError: the disk cannot be read.
         """
-        found: list[Entry] = []
-        seen: set[tuple[bool, str]] = set()
-        reached = before is None
-        for entry in self._newest_first(key, unwritten):
-            mark = identity(entry)
-            if mark in seen and entry.id:
-                continue
-            if len(found) >= limit:
-                break
-            seen.add(mark)
-            if reached:
-                found.append(entry)
-            reached = reached or entry.id == before
-        return found
+        entries = without_repeats(self._newest_first(key, unwritten))
+        if before is not None:
+            entries = islice(dropwhile(lambda entry: entry.id != before, entries), 1, None)
+        return list(islice(entries, limit))
 
     def keys(self) -> list[SessionKey]:
         """Return the keys in the headers of all logs."""

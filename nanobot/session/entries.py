@@ -20,9 +20,8 @@ VERSION = 1
 EntryId: TypeAlias = str
 BlobId: TypeAlias = str  # full sha256, hex
 Effect = Literal["pure", "idempotent", "verifiable", "opaque"]
-StopReason: TypeAlias = (
-    str  # completed | max_iterations | user_stop | replaced | limit | error | interrupted | command | ...
-)
+# completed | max_iterations | user_stop | replaced | limit | error | interrupted | command | ...
+StopReason: TypeAlias = str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +190,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
-    """The conversation starts anew."""
+    """The conversation starts anew.  Our commands say it as the ``effect`` of their ``finished`` line."""
 
     id: EntryId
     floor: EntryId
@@ -200,7 +199,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """The Turn ``target`` and everything said after it is taken back."""
+    """The Turn ``target`` and everything said after it is taken back.  Our commands say it as ``Reset`` is said."""
 
     id: EntryId
     target: str
@@ -208,7 +207,7 @@ class Undo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """The chat got a new id; key and owed routes follow."""
+    """The chat got a new id; key and owed routes follow.  Nothing writes this yet."""
 
     id: EntryId
     old: SessionKey  # "from" on disk
@@ -252,3 +251,14 @@ Entry: TypeAlias = (
     | Repaired
     | Unknown
 )
+
+
+def blobs_of(entry: Entry) -> tuple[BlobId, ...]:
+    """Return the blobs that an entry refers to."""
+    match entry:
+        case Head(system=system, tools=tools):
+            return system, tools
+        case Step(blob=str() as blob):
+            return (blob,)
+        case _:
+            return ()

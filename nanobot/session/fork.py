@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from nanobot.bus.events import InboundMessage, SessionKey
 from nanobot.errors import MisuseError
-from nanobot.session.entries import BlobId, Delivery, Entry, Finished, Head, Moved, Started, Step
+from nanobot.session.entries import Delivery, Entry, Finished, Moved, Started, Step, blobs_of
 from nanobot.session.store import SessionStore
 
 _PAGE = 1_000
@@ -30,7 +30,7 @@ async def fork(store: SessionStore, key: SessionKey, new_key: SessionKey, *, at:
         raise MisuseError(f"there is a session {new_key!r} already; give another name")
     claim = await store.claim(new_key, owner)
     try:
-        for blob in dict.fromkeys(blob for entry in kept for blob in _blobs(entry)):
+        for blob in dict.fromkeys(blob for entry in kept for blob in blobs_of(entry)):
             await store.put_blob(claim, await store.get_blob(key, blob))
         for entry in kept[:-1]:
             store.append(claim, entry, sync=False)
@@ -65,13 +65,3 @@ async def _everything(store: SessionStore, key: SessionKey) -> list[Entry]:
         newest_first += page
         before = page[-1].id
     return newest_first[::-1]
-
-
-def _blobs(entry: Entry) -> Iterator[BlobId]:
-    match entry:
-        case Head(system=system, tools=tools):
-            yield from (system, tools)
-        case Step(blob=str() as blob):
-            yield blob
-        case _:
-            return

@@ -146,21 +146,14 @@ class JsonlStore:
         """See ``SessionStore.renew``.  A lock between processes of one machine does not run out."""
         self._must_hold(claim)
 
-    async def settle(self, claim: Claim) -> None:
-        """See ``SessionStore.settle``.  The marker goes in the order of the appends, and nothing waits for it."""
-        session = self._must_hold(claim)
-        if not session.inbox.pending:
-            ticket = self._writer.ticket(b"", sync=False)
-            ticket.marks = False
-            self._writer.put(session.writer, ticket)
-
     async def release(self, claim: Claim, *, settled: bool = False) -> None:
         """See ``SessionStore.release``.  What is queued is synced too, unless the mode is ``off``."""
         session = self._sessions.held.get(claim)
         if session is None:
             return
-        if settled:
-            await self.settle(claim)
+        if settled and not session.inbox.pending:
+            # The marker goes in the order of the appends, and nothing waits for it.
+            self._writer.put(session.writer, self._writer.ticket(b"", sync=False, marks=False))
         await self._sessions.release(session)
 
     async def delete(self, claim: Claim) -> None:
@@ -191,9 +184,8 @@ class JsonlStore:
 
     async def keys(self) -> Sequence[SessionKey]:
         """See ``SessionStore.keys``."""
-        unwritten = [
-            session.key for session in self._sessions.all() if self._unwritten(session)
-        ]  # first: it may be written meanwhile
+        # First those not written yet: they may be written meanwhile.
+        unwritten = [session.key for session in self._sessions.all() if self._unwritten(session)]
         found = await self._in_thread(self._browser.keys, "Reading", self._at.sessions)
         return list(dict.fromkeys([*found, *unwritten]))
 
@@ -204,8 +196,7 @@ class JsonlStore:
     # -- entries ---------------------------------------------------------------------------------------------------------------
 
     def _enter(self, session: HeldSession, entry: Entry, *, sync: bool, marks: bool | None = None) -> Ticket:
-        ticket = self._writer.ticket(to_line(entry), sync=sync)
-        ticket.entry, ticket.marks = entry, marks
+        ticket = self._writer.ticket(to_line(entry), sync=sync, entry=entry, marks=marks)
         self._writer.put(session.writer, ticket)
         if not ticket.fatal:
             session.inbox.note(entry)

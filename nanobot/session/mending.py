@@ -13,7 +13,7 @@ from nanobot.bus.events import SessionKey
 from nanobot.session.appending import AppendFile
 from nanobot.session.codec import to_line
 from nanobot.session.disk import make_dirs, refusal, sync_dir, write_new
-from nanobot.session.entries import BlobId, Entry, Head, Repaired, Step
+from nanobot.session.entries import Entry, Repaired, blobs_of
 from nanobot.session.log import SessionLog
 from nanobot.session.repair import Opened, Opener, header_line
 
@@ -65,19 +65,9 @@ def _set_aside_before(found: Opened) -> Iterator[str]:
 
 def _missing_blobs(opener: Opener, key: SessionKey, entries: Iterable[Entry]) -> list[str]:
     folder = opener.at.blob_dir(key)
-    wanted = dict.fromkeys(blob for entry in entries for blob in _blobs(entry))
+    wanted = dict.fromkeys(blob for entry in entries for blob in blobs_of(entry))
     missing = sum(not (folder / blob).is_file() for blob in wanted)
     return [f"{missing} of {len(wanted)} kept texts that the log refers to are not in {folder}"] if missing else []
-
-
-def _blobs(entry: Entry) -> Iterator[BlobId]:
-    match entry:
-        case Head(system=system, tools=tools):
-            yield from (system, tools)
-        case Step(blob=str() as blob):
-            yield blob
-        case _:
-            return
 
 
 def _write(opener: Opener, key: SessionKey, found: Opened) -> None:

@@ -1,4 +1,4 @@
-"""How session logs are kept: the ``sessions`` part of the config."""
+"""How session logs are kept: the ``session`` part of the config."""
 
 from typing import Literal, TypeAlias
 

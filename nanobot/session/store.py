@@ -76,17 +76,11 @@ class SessionStore(Protocol):
     async def release(self, claim: Claim, *, settled: bool = False) -> None:
         """Write what is queued, then give the session up.  Releasing twice is harmless.
 
-        ``settled`` says that nothing is left to do: no open Turn, no undelivered answer (see ``settle``).
+        ``settled`` says that nothing is left to do: no open Turn, no undelivered answer.  Only the caller can know that; it takes
+        the session off ``unfinished()``, unless a message is pending.  The next ``accept`` puts it back.
 
         Raises:
             DiskRefused: what is queued could not be written; the claim stands, so that nothing is lost.
-        """
-        ...
-
-    async def settle(self, claim: Claim) -> None:
-        """Take the session off ``unfinished()``: its Turns are closed and its answers delivered.
-
-        Only the caller can know that.  With a pending inbound message this does nothing; the next ``accept`` puts it back.
         """
         ...
 

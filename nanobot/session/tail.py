@@ -56,7 +56,7 @@ def read_tail(disk: Disk, fd: int, key: SessionKey, *, whole: bool = False) -> T
     lines = lines_back(disk, fd, size)
     tail.torn = next(lines)[1]
     tail.whole = _collect(tail, lines, key, past_floor=whole)
-    tail.entries = without_repeats(reversed(tail.entries))
+    tail.entries = list(without_repeats(reversed(tail.entries)))
     tail.bad.reverse()
     return tail
 
@@ -103,22 +103,15 @@ def floor_of(entry: Entry) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def identity(entry: Entry) -> tuple[bool, str]:
-    """Return what an entry is repeated by: platforms' ids and ours are two name spaces."""
-    return isinstance(entry, InboundMessage), entry.id
-
-
-def without_repeats(entries: Iterable[Entry]) -> list[Entry]:
+def without_repeats(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Keep the first of each id: a failed sync makes the writer write again what may be there already."""
     seen: set[tuple[bool, str]] = set()
-    kept: list[Entry] = []
     for entry in entries:
-        mark = identity(entry)
+        mark = isinstance(entry, InboundMessage), entry.id  # platforms' ids and ours are two name spaces
         if mark in seen and entry.id:
             continue
         seen.add(mark)
-        kept.append(entry)
-    return kept
+        yield entry
 
 
 def first_line(disk: Disk, fd: int) -> bytes:

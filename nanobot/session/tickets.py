@@ -29,9 +29,9 @@ class Ticket(Awaitable[None]):
         line: bytes,
         *,
         guard: threading.Lock,
-        entry: Entry | None = None,
-        sync: bool = False,
-        marks: bool | None = None,
+        entry: Entry | None,
+        sync: bool,
+        marks: bool | None,
     ) -> None:
         self.line = line
         self.entry = entry

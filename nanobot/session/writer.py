@@ -20,6 +20,7 @@ from queue import Empty, SimpleQueue
 
 from nanobot.errors import DiskRefused, SessionError, StaleClaim
 from nanobot.session.disk import DirSyncs, Disk, make_dirs, refusal, write_new
+from nanobot.session.entries import Entry
 from nanobot.session.files import Layout
 from nanobot.session.queueing import LogWriter, fail, finish, next_batch
 from nanobot.session.settings import SessionSettings
@@ -56,9 +57,10 @@ class Writer:
 
     # -- called from the event loop: nothing here blocks -----------------------------------------------------------------------
 
-    def ticket(self, line: bytes, *, sync: bool) -> Ticket:
+    def ticket(self, line: bytes, *, sync: bool, entry: Entry | None = None, marks: bool | None = None) -> Ticket:
         """Return a ticket for a line, done when the sync mode says so."""
-        return Ticket(line, guard=self.guard, sync=self._mode == "always" or (sync and self._mode == "turn"))
+        waits = self._mode == "always" or (sync and self._mode == "turn")
+        return Ticket(line, guard=self.guard, entry=entry, sync=waits, marks=marks)
 
     def put(self, log: LogWriter, ticket: Ticket) -> None:
         """Queue a line.  One for which memory has no room any more is refused for good."""

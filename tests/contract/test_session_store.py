@@ -251,11 +251,12 @@ async def test_unfinished_lists_what_was_accepted_until_it_is_settled(open_store
     await store.accept(KEY, inbound(1))
     await store.accept("cli:direct", inbound(1))
     claim = await store.claim(KEY, "loop")
-    await store.settle(claim)  # too early: a message is pending
+    await store.release(claim, settled=True)  # too early: a message is pending
     early = set(await store.unfinished())
+    claim = await store.claim(KEY, "loop")
     await store.append(claim, started("e1", 1), sync=False)
-    await store.settle(claim)
     await store.append(claim, Finished(id="e2"), sync=True)
+    await store.release(claim, settled=True)
     later = set(await store.unfinished())
     await store.accept(KEY, inbound(2))
 

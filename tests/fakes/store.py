@@ -104,14 +104,9 @@ class MemoryStore:
             return
         if not self._save(log):
             raise DiskRefused(self.world.refuses or "")
-        if settled:
-            await self.settle(claim)
-        log.claim = log.holder = None
-
-    async def settle(self, claim: Claim) -> None:
-        log = self._must_hold(claim)
-        if not log.inbox.pending:
+        if settled and not log.inbox.pending:
             log.open = False
+        log.claim = log.holder = None
 
     def refusing(self, key: SessionKey) -> str | None:
         log = self.world.logs.get(key)
