@@ -27,7 +27,7 @@ from nanobot.config.settings import Settings, home
 from nanobot.errors import ConfigError, SessionBusy
 from nanobot.gateway.announce import SEND_S, Announcer
 from nanobot.gateway.facts import LoopLag, Observer
-from nanobot.gateway.health import Health, judge
+from nanobot.gateway.health import Health, Limits, judge
 from nanobot.gateway.http import HOST, PageServer
 from nanobot.gateway.ledger import Ledger
 from nanobot.gateway.measured import Measured
@@ -61,6 +61,7 @@ class Gateway:
         environ: the environment.
         make_channels: builds the channels, given the ports of one by its name.
         restarts: how patiently channels are started again.
+        limits: from when on something is wrong.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Gateway:
         environ: Mapping[str, str],
         make_channels: Callable[[Settings, Ports], Sequence[Channel]] | None = None,
         restarts: Restarts = Restarts(),  # noqa: B008  # frozen
+        limits: Limits = Limits(),  # noqa: B008  # frozen
     ) -> None:
         self.settings = settings
+        self._limits = limits
         self._config_path = config_path
         self._environ = environ
         self._notifier = Notifier(environ)
@@ -119,7 +122,7 @@ class Gateway:
 
     def health(self) -> Health:
         """Judge how we are now."""
-        return judge(self._observer.facts())
+        return judge(self._observer.facts(), self._limits)
 
     async def run(self, ending: asyncio.Event, *, restarts_after: Callable[[], bool] = lambda: False) -> None:
         """Run until ``ending`` is set, then end in order.
@@ -225,7 +228,7 @@ class Gateway:
     def snapshot(self) -> JsonObject:
         """Return what ``nanobot status`` prints."""
         facts = self._observer.facts()
-        health = judge(facts)
+        health = judge(facts, self._limits)
         return {
             "pid": getpid(),
             "version": version("nanobot"),
@@ -265,7 +268,7 @@ class Gateway:
 
     def _prometheus(self) -> tuple[int, str]:
         facts = self._observer.facts()
-        return 200, self._metrics.render(facts, judge(facts), uptime_s=time.monotonic() - self._began)
+        return 200, self._metrics.render(facts, judge(facts, self._limits), uptime_s=time.monotonic() - self._began)
 
     @property
     def _health_url(self) -> str | None:

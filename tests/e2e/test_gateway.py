@@ -213,6 +213,27 @@ async def test_a_hung_event_loop_stops_the_watchdog(tmp_path: Path) -> None:
     assert during - before <= 1
 
 
+async def test_a_deaf_channel_is_no_sign_of_life(tmp_path: Path) -> None:
+    """A channel that stopped making rounds while the process is fine: /healthz says dead, and WATCHDOG comes no more."""
+    place = Place(tmp_path, gateway={"health_port": 0})
+    async with place.gateway(WATCHDOG_USEC="150000", PATIENT="1") as daemon:
+        url = str((await daemon.status())["health_url"])
+        await daemon.tells("WATCHDOG=1", times=3)
+        before = await get(f"{url}/healthz")
+        await daemon.say("!deaf", number="1")
+        await daemon.logs("health: loop made no progress")
+        told = daemon.listen().count("WATCHDOG=1")
+        await asyncio.sleep(0.4)
+        after = await get(f"{url}/healthz")
+        silent = daemon.listen().count("WATCHDOG=1") == told
+        status = await daemon.status()
+
+    assert before[0] == 200
+    assert (after[0], after[1].startswith("dead: loop made no progress")) == (503, True)
+    assert silent
+    assert not status["alive"]
+
+
 async def test_a_failing_channel_is_started_again(tmp_path: Path) -> None:
     """A channel whose listening breaks comes back by itself; status tells how often."""
     async with LLMServer([Reply("back again")]) as server:

@@ -4,6 +4,7 @@
 that ``LOOPBACK`` names: ``in`` is the socket (a JSON object a line: ``text``, ``id``, ``chat``; each is answered by a line, how
 it was accepted), ``answers`` holds a JSON line a part sent.  The texts ``!block SECONDS`` (hold the event loop up), ``!fail``
 (listening fails), ``!deaf`` (no more rounds) and ``!wedge`` (no more rounds, and no way to cancel it) are for the channel itself.
+With ``PATIENT`` set, nobody starts a silent channel anew; it counts as dead after half a second.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from nanobot.channels.supervisor import Progress, Restarts
 from nanobot.config.settings import Settings
 from nanobot.errors import ConfigError, SendFailed
 from nanobot.gateway.daemon import Gateway, Ports
+from nanobot.gateway.health import Limits
 from nanobot.gateway.process import run_gateway
 
 ROUND_S = 0.05
@@ -119,7 +122,15 @@ def main() -> None:
         return [LoopbackChannel(place, one.progress)]
 
     def build(settings: Settings, path: Path | None) -> Gateway:
-        return Gateway(settings, config_path=path, environ=environ, make_channels=channels, restarts=QUICK)
+        patient = "PATIENT" in environ
+        return Gateway(
+            settings,
+            config_path=path,
+            environ=environ,
+            make_channels=channels,
+            restarts=replace(QUICK, stall_s=60.0) if patient else QUICK,
+            limits=Limits(silent_s=0.5),
+        )
 
     try:
         code = run_gateway(options.config, environ=environ, build=build)
