@@ -42,7 +42,7 @@ async def long_session() -> Sequence[Row]:
     async with model_server() as url:
         for wire in WIRES:
             with tempfile.TemporaryDirectory() as folder:
-                await _seed(Path(folder) / "data", LONG)
+                await seed(Path(folder) / "data", LONG)
                 provider, bare = wire_pair(wire, url)
                 async with bot(Path(folder), provider) as nanobot:
                     meter = Meter()
@@ -83,7 +83,7 @@ def _rows(what: str, ours: Cost, floor: Cost, *, most_over_ms: float | None = No
     ]
 
 
-async def _seed(data_dir: Path, messages: int) -> None:
+async def seed(data_dir: Path, messages: int) -> None:
     """Write a session's log as if it had been talked in."""
     store = JsonlStore(data_dir, settings=SessionSettings(sync="off"), owner="benchmark")
     manager = SessionManager(store, owner="benchmark")
