@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, SecretStr
 
+from nanobot.agent.approvals import Approvals, AskBefore, Decision
 from nanobot.agent.autocompact import AutoCompact
 from nanobot.agent.compaction import Consolidator
 from nanobot.agent.context import ContextBuilder
@@ -32,7 +33,7 @@ from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.agent.tools.function import function_tool
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnResult
-from nanobot.bus.events import Acceptance, InboundMessage, Media, Route, SessionKey
+from nanobot.bus.events import Acceptance, InboundMessage, Media, Role, Route, SessionKey
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished
@@ -41,7 +42,7 @@ from nanobot.config.settings import Settings, find, load
 from nanobot.providers.base import LLMProvider
 from nanobot.redaction import Redactor
 from nanobot.session.disk import Disk
-from nanobot.session.entries import Delivery
+from nanobot.session.entries import Delivery, EntryId
 from nanobot.session.jsonl import JsonlStore
 from nanobot.session.manager import SessionManager
 
@@ -107,7 +108,8 @@ class Nanobot:
             scratch=settings.data_dir / "scratch",
             slots=asyncio.Semaphore(agent.concurrency),
             now=lambda: datetime.now(UTC),
-            gates=[*gates, *(HookGate(hook) for hook in hooks)],
+            approvals=Approvals(expires_s=settings.tools.approval_timeout_s),
+            gates=[*gates, *(HookGate(hook) for hook in hooks), AskBefore(settings.tools.ask_before)],
         )
         self._consolidator = Consolidator(
             models=self.models, agent=agent, events=self.events, sessions=self.sessions, chatty=self.tools.chatty
@@ -225,6 +227,12 @@ class Nanobot:
     async def stop(self, session_key: SessionKey) -> bool:
         """Stop the session's running Turn; False if there is none."""
         return self.loop.stop(session_key, "user_stop") is not None
+
+    def decide(
+        self, session_key: SessionKey, decision: Decision, *, by: str, role: Role, question: EntryId = ""
+    ) -> str:
+        """Answer a call that waits for approval (``question`` is its ``Waiting`` event's id); return a sentence for ``by``."""
+        return self.loop.decide(session_key, decision, by=by, role=role, question=question)
 
     # -- for channels ----------------------------------------------------------------------------------------------------------
 

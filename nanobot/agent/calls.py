@@ -77,17 +77,9 @@ class CallRunner:
             recovered = await self._recover(prepared, context, intent)
             if recovered is not None:
                 return recovered
-        match await review(self._spec.gates, prepared.call, prepared.arguments, context):
-            case Allow():
-                pass
-            case Deny(why=why):
-                return Observation(f"Not allowed: {why}", is_error=True, duration_ms=0.0)
-            case Ask(question=question):
-                return Observation(
-                    f"Not allowed: this needs a person's approval ({question}) and nobody can be asked here.",
-                    is_error=True,
-                    duration_ms=0.0,
-                )
+        refused = await self._refused(prepared, context)
+        if refused is not None:
+            return Observation(f"Not allowed: {refused}.", is_error=True, duration_ms=0.0)
         if prepared.tool.effect in ("verifiable", "opaque") and intent is None:
             try:
                 planned = await self._spec.tools.plan(prepared, context)
@@ -95,6 +87,18 @@ class CallRunner:
                 return Observation(str(error), is_error=True, duration_ms=0.0)
             await self._spec.checkpoint.intent(prepared.call.id, prepared.tool.effect, planned)
         return await self._spec.tools.execute(prepared, context)
+
+    async def _refused(self, prepared: PreparedCall, context: ToolContext) -> str | None:
+        """Return why the call may not run, or None if it may: the gates say so, and a person where they want one asked."""
+        match await review(self._spec.gates, prepared.call, prepared.arguments, context):
+            case Allow():
+                return None
+            case Deny(why=why):
+                return why.rstrip(".")
+            case Ask(question=question):
+                if self._spec.ask is None:
+                    return f"this needs a person's approval ({question}) and nobody can be asked here"
+                return await self._spec.ask(prepared.call, question)
 
     async def _recover(self, prepared: PreparedCall, context: ToolContext, intent: Intent) -> Observation | None:
         """Return what a call that may have run before a restart came to; None if it surely did not run."""

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from inspect import isawaitable
 from typing import TypeAlias
 
+from nanobot.agent.approvals import Decision
 from nanobot.agent.undo import NotUndone
 from nanobot.bus.runtime_events import Usage
 from nanobot.messages import JsonObject, ToolMessage, UserMessage
@@ -22,7 +23,7 @@ class CommandContext:
 
     ``stop`` stops the session's running Turn and returns what was running (None if nothing was).  ``compact`` carries ``/compact``
     out and returns a sentence.  ``take_back_files`` puts back the files that a Turn wrote and returns their names, or raises
-    ``NotUndone``.
+    ``NotUndone``.  ``decide`` answers a question that waits (the oldest one, unless it is named) and returns a sentence.
     """
 
     session: Session
@@ -33,6 +34,7 @@ class CommandContext:
     stop: Callable[[], str | None]
     compact: Callable[[str], Awaitable[str]]
     take_back_files: Callable[[str], Awaitable[Sequence[str]]]
+    decide: Callable[[Decision, str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,16 @@ def _retry(context: CommandContext, rest: str) -> Outcome:
     return Outcome(text="There is nothing to retry.") if turn is None else Outcome(retries=turn)
 
 
+def _approve(context: CommandContext, rest: str) -> Outcome:
+    words = rest.split()
+    decision: Decision = "always" if words[:1] == ["always"] else "once"
+    return Outcome(text=context.decide(decision, " ".join(words[1:] if decision == "always" else words)))
+
+
+def _deny(context: CommandContext, rest: str) -> Outcome:
+    return Outcome(text=context.decide("deny", rest))
+
+
 async def _undo(context: CommandContext, rest: str) -> Outcome:
     turn = _last_turn(context.session)
     if turn is None:
@@ -174,6 +186,8 @@ COMMANDS: dict[str, Command] = {
         Command("new", "start a new conversation", _new, ends_turn=True),
         Command("stop", "stop what is running", _stop, urgent=True),
         Command("status", "model, context use and state", _status, urgent=True),
+        Command("approve", "let a call run that waits for it; /approve always: from now on", _approve, urgent=True),
+        Command("deny", "do not let it run", _deny, urgent=True),
         Command("model", "show or change this conversation's model", _model),
         Command("retry", "run the last message again", _retry),
         Command("undo", "take the last message back, with its answer and the files it wrote", _undo),

@@ -14,15 +14,16 @@ from typing import cast
 from uuid import uuid4
 
 from nanobot.agent import commands
+from nanobot.agent.approvals import Decision
 from nanobot.agent.closing import content_of
 from nanobot.agent.stages import Stages
 from nanobot.agent.taking import next_message
 from nanobot.agent.turn import Running, TurnContext, TurnResult, drive
-from nanobot.bus.events import Acceptance, Duplicate, InboundMessage, Media, SessionKey
+from nanobot.bus.events import Acceptance, Duplicate, InboundMessage, Media, Role, SessionKey
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus, RuntimeEventPublisher
 from nanobot.errors import MisuseError, NanobotError, StopCause
-from nanobot.session.entries import Finished
+from nanobot.session.entries import EntryId, Finished
 from nanobot.session.log import Recorded, SessionLog
 from nanobot.session.manager import Session, SessionManager
 
@@ -162,6 +163,13 @@ class AgentLoop:
             return None
         return ", ".join(running.tools.values())
 
+    def decide(self, key: SessionKey, decision: Decision, *, by: str, role: Role, question: EntryId = "") -> str:
+        """Answer a question that waits in a session, as ``/approve`` and ``/deny`` do; return a sentence for who decided."""
+        session = self._sessions.loaded(key)
+        if session is None:
+            return "Nothing waits for approval."
+        return self._stages.decide(session, decision, by=by, role=role, question=question)
+
     @property
     def busy(self) -> bool:
         """Whether any session has a worker, or is about to get one."""
@@ -297,7 +305,9 @@ class AgentLoop:
     def _urgent(self, session: Session, message: InboundMessage, command: commands.Command) -> None:
         """Carry a command out beside the running Turn, without lock or queue."""
         doing = self.running.get(session.key)
-        context = self._stages.command_context(session, stop=lambda: self.stop(session.key, "user_stop"), running=doing)
+        context = self._stages.command_context(
+            session, message, stop=lambda: self.stop(session.key, "user_stop"), running=doing
+        )
         outcome = cast("commands.Outcome", command.run(context, commands.parse(message.text)[1]))
         for outbound in self._stages.finish_urgent(session, message, outcome):
             self._bus.publish_outbound(outbound)

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from nanobot.agent.approvals import Approvals, Asking
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.counting import counter_for
 from nanobot.agent.gates import Gate
@@ -19,6 +20,7 @@ from nanobot.agent.passes import Boundaries, at_cuts
 from nanobot.agent.recorder import TurnRecorder
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.settings import AgentSettings
+from nanobot.agent.slots import Slot
 from nanobot.agent.spec import AgentRunResult, AgentRunSpec
 from nanobot.agent.taking import can_join
 from nanobot.agent.tools.base import ToolContext
@@ -27,7 +29,7 @@ from nanobot.agent.turn import Running, TurnContext
 from nanobot.agent.undo import file_changes, prune_scratch, take_back
 from nanobot.agent.watched import WatchedEmit
 from nanobot.bus.events import InboundMessage
-from nanobot.messages import UserMessage
+from nanobot.messages import ToolCall, UserMessage
 from nanobot.session.files import stem
 from nanobot.session.manager import Session
 
@@ -49,6 +51,7 @@ class RunStage:
     scratch: Path
     slots: asyncio.Semaphore
     now: Callable[[], datetime]
+    approvals: Approvals
     gates: Sequence[Gate] = ()
     ratios: Ratios = field(default_factory=Ratios)
     memos: Memos = field(default_factory=Memos)
@@ -56,20 +59,20 @@ class RunStage:
 
     async def run(self, context: TurnContext, model: Model, head: FrozenHead) -> AgentRunResult:
         """Run, and return a result whatever ends it; only faults of our own are raised."""
-        if context.is_child:
-            return await self._run(context, model, head)
-        if not await self._has_slot(context):
+        slot = Slot(None if context.is_child else self.slots)
+        if not await self._has_slot(context, slot):
             return AgentRunResult(final_content="", stop_reason=context.running.cause or "shutdown")
         try:
-            return await self._run(context, model, head)
+            return await self._run(context, model, head, slot)
         finally:
-            self.slots.release()
+            slot.give_back()
 
-    async def _has_slot(self, context: TurnContext) -> bool:
+    async def _has_slot(self, context: TurnContext, slot: Slot) -> bool:
         """Wait for a slot; False if the Turn was stopped meanwhile."""
-        if not self.slots.locked():
-            return await self.slots.acquire()
-        waiter = asyncio.create_task(self.slots.acquire(), name=f"slot {context.turn} {context.session.key}")
+        if context.is_child or not self.slots.locked():
+            await slot.take()
+            return True
+        waiter = asyncio.create_task(slot.take(), name=f"slot {context.turn} {context.session.key}")
         context.running.start(waiter)
         try:
             await asyncio.wait({waiter})
@@ -77,10 +80,10 @@ class RunStage:
             waiter.cancel()  # only if the driver itself is being torn down
         return not waiter.cancelled()
 
-    async def _run(self, context: TurnContext, model: Model, head: FrozenHead) -> AgentRunResult:
+    async def _run(self, context: TurnContext, model: Model, head: FrozenHead, slot: Slot) -> AgentRunResult:
         recorder = TurnRecorder(context.session, turn=context.turn, head=head.entry)
         watched = WatchedEmit(context.publisher, recorder, context.running)
-        spec = self._spec(context, model, head, recorder, watched)
+        spec = self._spec(context, model, head, recorder, watched, slot)
         child = asyncio.create_task(
             AgentRunner(model.provider).run(spec), name=f"run {context.turn} {context.session.key}"
         )
@@ -128,7 +131,13 @@ class RunStage:
         )
 
     def _spec(
-        self, context: TurnContext, model: Model, head: FrozenHead, recorder: TurnRecorder, watched: WatchedEmit
+        self,
+        context: TurnContext,
+        model: Model,
+        head: FrozenHead,
+        recorder: TurnRecorder,
+        watched: WatchedEmit,
+        slot: Slot,
     ) -> AgentRunSpec:
         session, settings = context.session, self.settings
         opened = session.log.open
@@ -157,8 +166,19 @@ class RunStage:
             counter=counter_for(model.model) if settings.exact_tokens else None,
             reported=last_reported(session.log),
             memo=self.memos.of(session),
+            ask=self._asker(context, watched, slot),
             steer=lambda: self._steer(context, recorder),
         )
+
+    def _asker(
+        self, context: TurnContext, watched: WatchedEmit, slot: Slot
+    ) -> Callable[[ToolCall, str], Awaitable[str | None]] | None:
+        """Return how this Turn asks a person; None for a direct one, where nobody is there to be asked."""
+        opened = context.session.log.open
+        if opened is None or opened.route is None:
+            return None
+        asking = Asking(session=context.session, turn=context.turn, emit=watched.emit, now=self.now, slot=slot)
+        return lambda call, question: self.approvals.ask(asking, call, question)
 
     def _steer(self, context: TurnContext, recorder: TurnRecorder) -> Sequence[UserMessage]:
         """Take up what came in meanwhile, as far as it belongs to this Turn."""

@@ -1,6 +1,6 @@
 """What a run of the agent is given and gives back, and the port its facts go out through."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -13,7 +13,7 @@ from nanobot.agent.passes import Boundaries
 from nanobot.agent.tools.base import Planned, ToolContext
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.bus.runtime_events import TurnEvent, Usage
-from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import LLMResponse, ToolSpec
 from nanobot.session.entries import BlobId, Effect, EntryId, Intent
 
@@ -62,6 +62,7 @@ class AgentRunSpec:
         reported: the newest size that the provider reported of this conversation, if nothing was cut since.
         memo: what was governed before in this conversation; it changes what a run costs, and nothing else.
         counter: counts a text's tokens exactly, where something can.
+        ask: has a person decide about a call; returns why it may not run, or None if it may.  None where nobody can be asked.
         steer: returns (and logs) user messages that came in meanwhile; asked at the top of each iteration.
         context: what tools may know; the call id is filled in for each call.
     """
@@ -85,6 +86,7 @@ class AgentRunSpec:
     reported: Reported | None = None
     memo: Memo = field(default_factory=Memo)
     counter: Callable[[str], int] | None = None
+    ask: Callable[[ToolCall, str], Awaitable[str | None]] | None = None
     steer: Callable[[], Sequence[UserMessage]] = tuple
     so_far: Sequence[tuple[Message, str | None]] = ()
     intents: Mapping[str, Intent] = field(default_factory=dict[str, Intent])

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 from nanobot.agent import commands
+from nanobot.agent.approvals import Decision
 from nanobot.agent.closing import closing_results, outbound, told, unkept
 from nanobot.agent.commands import CommandContext, Outcome
 from nanobot.agent.head import Heads
@@ -21,7 +22,7 @@ from nanobot.agent.spec import AgentRunResult
 from nanobot.agent.taking import joined
 from nanobot.agent.turn import Event, Handler, TurnContext, TurnResult, TurnState
 from nanobot.agent.window import prompt_tokens
-from nanobot.bus.events import InboundMessage, OutboundMessage, Route
+from nanobot.bus.events import InboundMessage, OutboundMessage, Role, Route
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_events import TurnStarted, Usage
 from nanobot.errors import DiskRefused
@@ -98,7 +99,7 @@ class Stages:
         message, session = context.message, context.session
         if message is None or not commands.is_command(message.text):
             return "dispatch"
-        outcome = await commands.run(message.text, self.command_context(session, stop=lambda: None))
+        outcome = await commands.run(message.text, self.command_context(session, message, stop=lambda: None))
         if outcome.retries is not None:
             context.retries = outcome.retries
             context.running.has_run = True
@@ -272,9 +273,9 @@ class Stages:
     # -- looking things up -----------------------------------------------------------------------------------------------------
 
     def command_context(
-        self, session: Session, *, stop: Callable[[], str | None], running: str | None = None
+        self, session: Session, message: InboundMessage, *, stop: Callable[[], str | None], running: str | None = None
     ) -> CommandContext:
-        """Return what commands of this session may know and use."""
+        """Return what a command that came with this message may know and use."""
         model = self.model_of(session)
         return CommandContext(
             session=session,
@@ -285,7 +286,16 @@ class Stages:
             stop=stop,
             compact=lambda rest: self.compactor.now(session, model, rest),
             take_back_files=lambda turn: self.run_stage.take_back_files(session, turn),
+            decide=lambda decision, question: self.decide(
+                session, decision, by=message.sender, role=message.role, question=question
+            ),
         )
+
+    def decide(self, session: Session, decision: Decision, *, by: str, role: Role, question: EntryId = "") -> str:
+        """Answer a waiting question, the oldest one unless it is named; return a sentence for who decided."""
+        if role != "owner":
+            return "Only an owner may decide this."
+        return self.run_stage.approvals.decide(session, decision, by=by, question=question)
 
     def _status(self, session: Session, model: Model, running: str | None) -> str:
         used = prompt_tokens(session.log, govern(session.messages, self.run_stage.boundaries(session)))

@@ -118,9 +118,11 @@ class ProviderSwitched(_OfTurn):
 
 @dataclass(frozen=True, slots=True)
 class Waiting(_OfTurn):
-    """The Turn waits for a person (an approval or an answer)."""
+    """The Turn waits for a person's approval of a call; ``question_id`` is what an answer names."""
 
     question: str
+    question_id: str
+    call_id: str
 
 
 @dataclass(frozen=True, slots=True)

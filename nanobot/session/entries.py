@@ -119,17 +119,18 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The Turn waits for a person's decision about a call."""
+    """The Turn waits for a person's decision about a call of ``tool``."""
 
     id: EntryId
     turn: str
     call: str
-    expires_at: str
+    expires_at: str  # ISO 8601 with zone
+    tool: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A person decided."""
+    """A person decided (``once``, ``always``, ``deny``), or nobody did in time (``expired``)."""
 
     id: EntryId
     question: EntryId

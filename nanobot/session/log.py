@@ -15,6 +15,7 @@ from nanobot.bus.events import InboundMessage, OutboundMessage, Role, Route, Ses
 from nanobot.bus.runtime_events import Usage
 from nanobot.messages import AssistantMessage, JsonObject, JsonValue, Message, ToolCall, ToolMessage
 from nanobot.session.entries import (
+    Answer,
     Cut,
     Delivery,
     Entry,
@@ -23,6 +24,7 @@ from nanobot.session.entries import (
     Head,
     Intent,
     Owed,
+    Question,
     Reset,
     Resumed,
     Started,
@@ -67,6 +69,8 @@ class OpenTurn:
     resumed: int = 0
     calls: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])  # not answered yet, in order
     intents: dict[str, Intent] = field(default_factory=dict[str, Intent])
+    questions: dict[str, Question] = field(default_factory=dict[str, Question])  # by call
+    answers: dict[str, str] = field(default_factory=dict[str, str])  # decisions, by call
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,12 @@ class SessionLog:
                 break
         return found[::-1]
 
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The tools that a person allowed for this session from then on."""
+        names = self.settings.get("allowed")
+        return tuple(str(name) for name in names) if isinstance(names, list) else ()
+
     def settled(self) -> bool:
         """Say whether nothing is waiting: no pending message, no open Turn, no owed answer."""
         return not (self.pending or self.open or self.owed)
@@ -210,6 +220,11 @@ class SessionLog:
                     self.open.intents[entry.call] = entry
             case Finished():
                 self._finished(entry)
+            case Question():
+                if self.open and self.open.turn == entry.turn:
+                    self.open.questions[entry.call] = entry
+            case Answer():
+                self._decided(entry)
             case Resumed():
                 if self.open and self.open.turn == entry.turn:
                     self.open.resumed = entry.n
@@ -274,6 +289,16 @@ class SessionLog:
         if step:
             row = replace(row, finish=step.finish, usage=step.usage, blob=step.blob)
         self.rows.append(row)
+
+    def _decided(self, entry: Answer) -> None:
+        asked = self.open.questions.values() if self.open else ()
+        question = next((question for question in asked if question.id == entry.question), None)
+        if question is None or self.open is None:
+            return
+        self.open.answers[question.call] = entry.decision
+        if entry.decision == "always":
+            names: set[JsonValue] = {*self.allowed, question.tool}
+            self.settings = {**self.settings, "allowed": sorted(names, key=str)}
 
     def _finished(self, entry: Finished) -> None:
         for message in entry.closes:

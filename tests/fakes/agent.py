@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel
 
+from nanobot.agent.approvals import Approvals
 from nanobot.agent.compaction import Consolidator
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.gates import Gate
@@ -110,6 +111,7 @@ class Agent:
         world: World | None = None,
         window: int = 128_000,
         gates: Sequence[Gate] = (),
+        approval_s: float = 600.0,
         workspace: Path = Path("/nowhere"),
         comply_s: float = 5.0,
     ) -> None:
@@ -125,7 +127,9 @@ class Agent:
         self._tools = list(tools)
         self._window = window
         self._workspace = workspace
+        self._gates = gates
         registry = ToolRegistry(self._tools, default_max_chars=self.settings.max_tool_result_chars)
+        self.approvals = Approvals(expires_s=approval_s)
         run_stage = RunStage(
             settings=self.settings,
             tools=registry,
@@ -133,6 +137,7 @@ class Agent:
             scratch=workspace.parent / "scratch",
             slots=asyncio.Semaphore(self.settings.concurrency),
             now=lambda: self.now,
+            approvals=self.approvals,
             gates=gates,
             comply_s=comply_s,
         )
@@ -235,6 +240,9 @@ class Agent:
             "settings": self.settings,
             "window": self._window,
             "workspace": self._workspace,
+            "gates": self._gates,
             **options,
         }
-        return Agent(steps, world=self.store.world, **options)
+        later = Agent(steps, world=self.store.world, **options)
+        later._count = self._count  # the platform goes on counting
+        return later

@@ -43,3 +43,5 @@ class ToolSettings(BaseModel):
         default_factory=dict[str, int], description="Most characters of a result that the model sees, by tool name"
     )
     disabled: tuple[str, ...] = Field(default=(), description="Names of tools not to offer")
+    ask_before: tuple[str, ...] = Field(default=(), description="Names of tools that run only when an owner allows it")
+    approval_timeout_s: float = Field(default=600, gt=0, description="How long a call waits to be allowed")

@@ -1,0 +1,149 @@
+"""Calls that a person must allow: asked once, answered by an owner, remembered in the log.
+
+A question is an entry of the session's log, and so is its answer; a Turn that goes on after a restart asks the same question again,
+or finds the answer.  While a Turn waits it gives its slot back and keeps its session.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from nanobot.agent.gates import Allow, Ask, Verdict
+from nanobot.agent.slots import Slot
+from nanobot.agent.tools.base import ToolContext
+from nanobot.bus.events import SessionKey
+from nanobot.bus.runtime_events import TurnEvent, Waiting
+from nanobot.errors import DiskRefused
+from nanobot.messages import ToolCall
+from nanobot.session.entries import Answer, EntryId, Question
+from nanobot.session.manager import Session
+
+Decision = Literal["once", "always", "deny"]
+HOW = "An owner answers with /approve, /approve always, or /deny."
+
+
+class AskBefore:
+    """A ``Gate`` that has a person asked before the named tools run."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = frozenset(names)
+
+    async def review(
+        self, call: ToolCall, arguments: Any, context: ToolContext
+    ) -> Verdict:  # Any: the tool's own model
+        """Ask for the tools named, allow the others."""
+        if call.name not in self._names:
+            return Allow()
+        return Ask(f"May {call.name} run with {_shown(call.arguments)}?")
+
+
+@dataclass(slots=True)
+class _Open:
+    tool: str
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What a question needs of its Turn."""
+
+    session: Session
+    turn: str
+    emit: Callable[[TurnEvent], None]
+    now: Callable[[], datetime]
+    slot: Slot
+
+
+class Approvals:
+    """The questions that wait, over all sessions.
+
+    Args:
+        expires_s: how long a question waits; nobody's answer is a no.
+    """
+
+    def __init__(self, *, expires_s: float) -> None:
+        self._expires_s = expires_s
+        self._open: dict[SessionKey, dict[EntryId, _Open]] = {}
+
+    async def ask(self, asking: Asking, call: ToolCall, question: str) -> str | None:
+        """Have a person decide about a call; return None if it may run, else why it may not, for the model."""
+        session = asking.session
+        if call.name in session.log.allowed:
+            return None
+        opened = session.log.open
+        decided = opened.answers.get(call.id) if opened else None
+        if decided is None:
+            decided = await self._wait(asking, call, question)
+        match decided:
+            case "once" | "always":
+                return None
+            case "expired":
+                return "a person was asked and did not answer in time"
+            case _:
+                return "the person said no"
+
+    def decide(self, session: Session, decision: Decision, *, by: str, question: EntryId = "") -> str:
+        """Answer a waiting question, the oldest one unless it is named; return a sentence for who answered."""
+        waiting = self._open.get(session.key, {})
+        named = question or next((id for id, one in waiting.items() if one.decision is None), "")
+        found = waiting.get(named)
+        if found is None:
+            return "That was decided already, or is not asked any more." if question else "Nothing waits for approval."
+        if found.decision is not None:
+            return "That was decided already."
+        found.decision = decision
+        session.append(Answer(id=session.log.new_id(), question=named, by=by, decision=decision))
+        found.answered.set()
+        allowed = {"once": "may run now", "always": "may run from now on in this conversation", "deny": "may not run"}
+        return f"{found.tool} {allowed[decision]}."
+
+    async def _wait(self, asking: Asking, call: ToolCall, question: str) -> str:
+        session = asking.session
+        entry = await self._question(asking, call)
+        left_s = (datetime.fromisoformat(entry.expires_at) - asking.now()).total_seconds()
+        waiting = self._open.setdefault(session.key, {}).setdefault(entry.id, _Open(call.name))
+        asking.emit(Waiting(question=f"{question} {HOW}", question_id=entry.id, call_id=call.id))
+        try:
+            async with asking.slot.lent():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(max(0.0, left_s)):
+                        await waiting.answered.wait()
+        finally:
+            self._forget(session.key, entry.id)
+        if waiting.decision is None:
+            session.append(Answer(id=session.log.new_id(), question=entry.id, by="", decision="expired"))
+            return "expired"
+        return waiting.decision
+
+    async def _question(self, asking: Asking, call: ToolCall) -> Question:
+        """Return the question about this call: the one that was asked before a restart, or a new one, durable."""
+        session, opened = asking.session, asking.session.log.open
+        known = opened.questions.get(call.id) if opened else None
+        if known is not None:
+            return known
+        expires_at = asking.now() + timedelta(seconds=self._expires_s)
+        entry = Question(
+            id=session.log.new_id(),
+            turn=asking.turn,
+            call=call.id,
+            tool=call.name,
+            expires_at=expires_at.isoformat(timespec="seconds"),
+        )
+        with suppress(DiskRefused):  # it is asked from memory then
+            await session.append(entry, sync=True)
+        return entry
+
+    def _forget(self, key: SessionKey, entry: EntryId) -> None:
+        waiting = self._open.get(key, {})
+        waiting.pop(entry, None)
+        if not waiting:
+            self._open.pop(key, None)
+
+
+def _shown(arguments: object) -> str:
+    text = " ".join(str(arguments).split())
+    return text if len(text) <= 300 else f"{text[:299]}…"

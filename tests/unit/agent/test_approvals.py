@@ -1,0 +1,200 @@
+"""Calls that a person must allow: asked once, decided once, remembered, and never in anybody's way."""
+
+import asyncio
+
+import pytest
+
+from nanobot.agent.approvals import AskBefore
+from nanobot.agent.settings import AgentSettings
+from nanobot.bus.runtime_events import Waiting
+from nanobot.messages import ToolMessage
+from nanobot.session.entries import Answer, Question
+from tests.fakes.agent import KEY, Agent, Echo
+from tests.fakes.provider import Step, calls, says
+
+
+def _agent(*steps: Step, approval_s: float = 600.0, concurrency: int = 8) -> tuple[Agent, Echo]:
+    echo = Echo()
+    agent = Agent(
+        steps,
+        tools=[echo],
+        gates=[AskBefore(["echo"])],
+        approval_s=approval_s,
+        settings=AgentSettings(concurrency=concurrency),
+    )
+    return agent, echo
+
+
+async def _asked(agent: Agent, times: int = 1) -> list[Waiting]:
+    async with asyncio.timeout(5):
+        while len(found := [e for e in agent.events if isinstance(e, Waiting)]) < times:  # noqa: ASYNC110  # no event for it
+            await asyncio.sleep(0.001)
+    return found
+
+
+def _seen(agent: Agent) -> str:
+    return next(m.text for m in agent.provider.requests[-1].messages[::-1] if isinstance(m, ToolMessage))
+
+
+@pytest.mark.parametrize(
+    ("reply", "ran", "told"),
+    [("/approve", ["hi"], "hi"), ("/deny", [], "Not allowed: the person said no.")],
+)
+async def test_l01_a_call_waits_for_an_owner(reply: str, ran: list[str], told: str) -> None:
+    """Nothing runs before the answer; the model is told what was decided."""
+    agent, echo = _agent(calls(("echo", {"text": "hi"})), says("done"))
+    async with agent:
+        await agent.send("go")
+        (question,) = await _asked(agent)
+        assert echo.said == []
+        await agent.send(reply)
+        await agent.quiet()
+
+        assert "echo" in question.question
+        assert "/approve" in question.question
+        assert echo.said == ran
+        assert _seen(agent) == told
+
+
+async def test_always_holds_for_this_conversation_and_over_restarts() -> None:
+    """The question is not asked again here, but in other conversations."""
+    again = [calls(("echo", {"text": "2"})), says("done")]
+    agent, echo = _agent(calls(("echo", {"text": "1"})), says("done"), *again)
+    async with agent:
+        await agent.send("go")
+        await _asked(agent)
+        await agent.send("/approve always")
+        await agent.quiet()
+        await agent.send("again", after_s=60)
+        await agent.quiet()
+        assert echo.said == ["1", "2"]
+    later = agent.after_restart([*again, *again])
+    async with later:
+        await later.send("and again", after_s=120)
+        await later.quiet()
+        await later.send("elsewhere", chat="2")
+        await _asked(later)
+
+        assert echo.said == ["1", "2", "2"]
+
+
+async def test_nobodys_answer_is_a_no() -> None:
+    """A question expires, and the Turn goes on."""
+    agent, echo = _agent(calls(("echo", {"text": "hi"})), says("done"), approval_s=0.02)
+    async with agent:
+        await agent.send("go")
+        await agent.quiet()
+        late = await agent.ask("/approve")
+
+        assert echo.said == []
+        assert "did not answer in time" in _seen(agent)
+        assert late.content == "Nothing waits for approval."
+
+
+async def test_a_second_answer_hears_that_it_was_decided() -> None:
+    """Two people press at once: the first counts."""
+    agent, _ = _agent(calls(("echo", {"text": "hi"})), says("done"))
+    async with agent:
+        await agent.send("go")
+        (question,) = await _asked(agent)
+        session = agent.sessions.loaded(KEY)
+        assert session is not None
+        approvals = agent.approvals
+        first = approvals.decide(session, "once", by="1", question=question.question_id)
+        second = approvals.decide(session, "deny", by="2", question=question.question_id)
+        await agent.quiet()
+
+        assert (first, second) == ("echo may run now.", "That was decided already.")
+        answers = [entry for entry in await agent.entries() if isinstance(entry, Answer)]
+        assert [(entry.by, entry.decision) for entry in answers] == [("1", "once")]
+
+
+async def test_only_owners_decide() -> None:
+    """Somebody with fewer rights is told so, and the question stays."""
+    agent, echo = _agent(calls(("echo", {"text": "hi"})), says("done"))
+    async with agent:
+        await agent.send("go")
+        await _asked(agent)
+        await agent.send("/approve", role="user")
+        await asyncio.sleep(0.01)
+        assert agent.answers == ["Only an owner may decide this."]
+        assert echo.said == []
+        await agent.send("/approve")
+        await agent.quiet()
+
+        assert echo.said == ["hi"]
+
+
+async def test_d40_a_waiting_turn_is_in_nobodys_way() -> None:
+    """It gives its slot back: with one slot in all, another session's Turn runs meanwhile."""
+    agent, echo = _agent(calls(("echo", {"text": "hi"})), says("other"), says("done"), concurrency=1)
+    async with agent:
+        await agent.send("go")
+        await _asked(agent)
+        other = await agent.ask("hello", key="test:2")
+        await agent.send("/approve")
+        await agent.quiet()
+
+        assert other.content == "other"
+        assert echo.said == ["hi"]
+
+
+async def test_stop_ends_a_waiting_turn_at_once() -> None:
+    """Also when every slot is taken by others."""
+    agent, echo = _agent(calls(("echo", {"text": "hi"})))
+    async with agent:
+        await agent.send("go")
+        await _asked(agent)
+        await agent.send("/stop")
+        await agent.quiet()
+
+        assert echo.said == []
+        assert (await agent.log()).open is None
+
+
+async def test_a_question_survives_a_restart() -> None:
+    """The same question waits in the next process, and is asked once in the log."""
+    agent, echo = _agent(calls(("echo", {"text": "hi"})))
+    async with agent:
+        await agent.send("go")
+        (before,) = await _asked(agent)
+    later = agent.after_restart([says("done")])
+    async with later:
+        await later.loop.recover()
+        (after,) = await _asked(later)
+        await later.send("/approve")
+        await later.quiet()
+
+        assert after.question_id == before.question_id
+        assert echo.said == ["hi"]
+        assert len([e for e in await later.entries() if isinstance(e, Question)]) == 1
+
+
+async def test_an_answer_given_before_a_crash_is_not_asked_for_again() -> None:
+    """What was decided stands."""
+    agent, echo = _agent(calls(("echo", {"text": "hi"})))
+    async with agent:
+        await agent.send("go")
+        (question,) = await _asked(agent)
+    async with agent.after_restart() as between, between.sessions.open(KEY) as session:
+        await session.restore()
+        answer = Answer(id=session.log.new_id(), question=question.question_id, by="42", decision="once")
+        await session.append(answer)
+    later = agent.after_restart([says("done")])
+    async with later:
+        await later.loop.recover()
+        await later.quiet()
+
+        assert echo.said == ["hi"]
+        assert not [e for e in later.events if isinstance(e, Waiting)]
+
+
+async def test_where_nobody_can_be_asked_the_call_is_refused() -> None:
+    """Scripts and one-off questions never hang on a question."""
+    agent, echo = _agent(calls(("echo", {"text": "hi"})), says("ok"))
+    async with agent:
+        result = await agent.ask("go")
+
+        assert result.content == "ok"
+        assert echo.said == []
+        assert "nobody can be asked here" in _seen(agent)
