@@ -102,7 +102,7 @@ def entries(data_dir: Path, key: str) -> list[Entry]:
             continue
         if not isinstance(entry, Header):
             found.append(entry)
-    return without_repeats(found)
+    return list(without_repeats(found))
 
 
 def folded(data_dir: Path, key: str) -> SessionLog:
