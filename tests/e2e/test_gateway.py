@@ -412,7 +412,7 @@ async def test_f10_an_idle_gateway_is_small(tmp_path: Path) -> None:
             await gateway.communicate()
     resident_kb = int(status.partition("VmRSS:")[2].split()[0])
 
-    assert resident_kb < 160_000
+    assert resident_kb < 130_000
 
 
 async def test_f14_any_locale_will_do(tmp_path: Path) -> None:
