@@ -52,6 +52,7 @@ class _Reader:
             case InboundMessage():
                 self._inbound[entry.id] = entry.text
             case Started():
+                self._undo(entry.undoes or "")
                 prompt = self._said(entry.inbound) or entry.message.text
                 self.turns[entry.turn] = TurnRecord(entry.turn, prompt, at=entry.at)
             case Step():

@@ -70,3 +70,10 @@ def test_each_form_holds_each_turn() -> None:
     assert "*(No key.)*" in render(entries, "markdown")
     assert "*(still open)*" in render(entries, "markdown")
     assert render([], "turns") == ""
+
+
+def test_a_turn_that_was_run_again_counts_as_taken_back() -> None:
+    """/retry leaves one Turn of the two that stands."""
+    again = Started(id="e12", turn="t4", inbound=("i4",), message=user_text("open"), undoes="t3")
+
+    assert [turn.undone for turn in turns([*log(), again])] == [False, False, True, False]
