@@ -27,6 +27,8 @@ CutPolicy = Literal["head", "middle", "tail"]
 
 ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
 
+_SUMMARY_CHARS = 120
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
@@ -115,8 +117,7 @@ class BaseTool(Generic[ArgumentsT]):
     def summary(self, arguments: ArgumentsT) -> str:
         """Return the tool's name and the arguments named in ``summary_fields``, on one line."""
         values = (str(getattr(arguments, field)) for field in self.summary_fields)
-        line = " ".join((self.name, *values)).replace("\n", " ⏎ ")
-        return line if len(line) <= 120 else line[:119] + "…"
+        return one_line(" ".join((self.name, *values)))
 
     async def plan(self, arguments: ArgumentsT, context: ToolContext) -> Planned:
         """Promise nothing."""
@@ -129,3 +130,9 @@ class BaseTool(Generic[ArgumentsT]):
     async def probe(self, arguments: ArgumentsT, context: ToolContext, planned: Planned) -> Probed:
         """Know nothing."""
         return Probed("unknown")
+
+
+def one_line(text: str) -> str:
+    """Return a summary as people see it: on one line, and not a long one."""
+    line = text.replace("\n", " ⏎ ")
+    return line if len(line) <= _SUMMARY_CHARS else line[: _SUMMARY_CHARS - 1] + "…"

@@ -38,6 +38,11 @@ class Text:
     encoding: Encoding
     bom: bytes = b""
 
+    @property
+    def codec(self) -> str:
+        """Python's name for how the text behind the ``bom`` is encoded."""
+        return self.encoding.removesuffix("-sig")
+
 
 @dataclass(frozen=True, slots=True)
 class Binary:
@@ -83,7 +88,7 @@ def printable(data: bytes) -> str:
     form = sniff(data[:8192], complete=len(data) <= 8192)
     if isinstance(form, Binary):
         return f"[binary output, {len(data):,} bytes, looks like {form.kind}; not shown]"
-    text = data[len(form.bom) :].decode("utf-8" if form.encoding == "utf-8-sig" else form.encoding, "replace")
+    text = data[len(form.bom) :].decode(form.codec, "replace")
     text = _ESCAPES.sub("", text).replace("\r\n", "\n")
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

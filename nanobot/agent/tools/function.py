@@ -22,7 +22,7 @@ from typing import Any, cast, get_type_hints
 from pydantic import BaseModel, Field, PydanticSchemaGenerationError, PydanticUserError, create_model
 
 from nanobot.agent.tools.arguments import ToolArguments
-from nanobot.agent.tools.base import BaseTool, CutPolicy, Tool, ToolContext
+from nanobot.agent.tools.base import BaseTool, CutPolicy, Tool, ToolContext, one_line
 from nanobot.errors import MisuseError
 from nanobot.session.entries import Effect
 
@@ -61,46 +61,25 @@ def function_tool(
         raise MisuseError(f"{function!r} has no usable name; pass name=.")
     if not text:
         raise MisuseError(f"The tool {called!r} needs a docstring or description=: the model must know what it is for.")
-    arguments, context_parameter = _model(function, called)
-    return _FunctionTool(
-        function,
-        arguments,
-        context_parameter,
-        _Facts(called, text, effect, concurrent, chatty, timeout_s, max_observation_chars, cut),
-    )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Facts:
-    name: str
-    description: str
-    effect: Effect
-    concurrent: bool
-    chatty: bool
-    timeout_s: float | None
-    max_observation_chars: int | None
-    cut: CutPolicy
+    tool = _FunctionTool(function, *_model(function, called))
+    tool.name, tool.description, tool.effect = called, text, effect
+    tool.concurrent, tool.chatty = concurrent, chatty
+    tool.timeout_s, tool.max_observation_chars, tool.cut = timeout_s, max_observation_chars, cut
+    return tool
 
 
 class _FunctionTool(BaseTool[BaseModel]):
     def __init__(
-        self, function: Callable[..., object], arguments: type[BaseModel], context_parameter: str | None, facts: _Facts
+        self, function: Callable[..., object], arguments: type[BaseModel], context_parameter: str | None
     ) -> None:
         self._function = function
         self._context_parameter = context_parameter
         self.arguments = arguments
-        self.name, self.description = facts.name, facts.description
-        self.effect: Effect = facts.effect
-        self.concurrent, self.chatty = facts.concurrent, facts.chatty
-        self.timeout_s: float | None = facts.timeout_s
-        self.max_observation_chars: int | None = facts.max_observation_chars
-        self.cut: CutPolicy = facts.cut
 
     def summary(self, arguments: BaseModel) -> str:
         """Return the call as Python would write it, on one line."""
         shown = ", ".join(f"{field}={getattr(arguments, field)!r}" for field in type(arguments).model_fields)
-        line = f"{self.name}({shown})"
-        return line if len(line) <= 120 else line[:119] + "…"
+        return one_line(f"{self.name}({shown})")
 
     async def run(self, arguments: BaseModel, context: ToolContext) -> str:
         """Call the function."""

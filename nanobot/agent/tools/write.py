@@ -5,7 +5,6 @@ Both are verifiable: ``plan`` names the content's hash before and after and keep
 """
 
 import asyncio
-import codecs
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,7 +177,7 @@ async def _to_its_end(write: Callable[[ArgumentsT, Path], str], arguments: Argum
 
 def _decoded(content: bytes, form: Text, name: str) -> str:
     try:
-        return content[len(form.bom) :].decode(_codec(form))
+        return content[len(form.bom) :].decode(form.codec)
     except UnicodeDecodeError as error:
         raise ToolError(f"{name!r} cannot be edited as {form.encoding}: invalid bytes at {error.start:,}.") from None
 
@@ -186,11 +185,7 @@ def _decoded(content: bytes, form: Text, name: str) -> str:
 def _encoded(text: str, form: Text | None = None) -> bytes:
     form = form or Text("utf-8")
     try:
-        return form.bom + text.encode(_codec(form))
+        return form.bom + text.encode(form.codec)
     except UnicodeEncodeError as error:
         bad = text[error.start : error.start + 1]
         raise ToolError(f"the character {bad!r} cannot be written in the file's encoding ({form.encoding}).") from None
-
-
-def _codec(form: Text) -> str:
-    return codecs.lookup("utf-8" if form.encoding == "utf-8-sig" else form.encoding).name
