@@ -211,15 +211,7 @@ class Nanobot:
                     yield event
                 result = await call
                 if not isinstance(last, TurnFinished):  # answered from the record, or never begun
-                    yield TurnFinished(
-                        session_key=session_key,
-                        stop_reason=result.stop_reason,
-                        content=result.content,
-                        error=result.error,
-                        usage=result.usage,
-                        tools_used=result.tools_used,
-                        iterations=result.iterations,
-                    )
+                    yield result.as_event()
             finally:
                 call.cancel()
                 await asyncio.wait({call})

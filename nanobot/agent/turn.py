@@ -67,6 +67,18 @@ class TurnResult:
     error: str | None = None
     session_key: SessionKey = ""
 
+    def as_event(self) -> TurnFinished:
+        """Return what observers are told at the end of the Turn."""
+        return TurnFinished(
+            session_key=self.session_key,
+            stop_reason=self.stop_reason,
+            content=self.content,
+            error=self.error,
+            usage=self.usage,
+            tools_used=self.tools_used,
+            iterations=self.iterations,
+        )
+
 
 class Running:
     """The stoppable part of a Turn: its run, as a child task of the driver, and why it was stopped.
@@ -129,18 +141,10 @@ async def drive(context: TurnContext, handlers: Mapping[TurnState, Handler]) -> 
         event = await _guarded(handlers[state], context, state)
         context.publisher.emit(StageFinished(stage=state.value, duration_ms=(perf_counter() - started) * 1000))
         state = TRANSITIONS[state, event]
-    result = context.result or TurnResult(content="", stop_reason="error", error=context.failure)
-    context.result = result
-    context.publisher.emit(
-        TurnFinished(
-            stop_reason=result.stop_reason,
-            content=result.content,
-            error=result.error,
-            usage=result.usage,
-            tools_used=result.tools_used,
-            iterations=result.iterations,
-        )
-    )
+    if context.result is None:
+        error, key = context.failure, context.session.key
+        context.result = TurnResult(content="", stop_reason="error", error=error, session_key=key)
+    context.publisher.emit(context.result.as_event())
 
 
 async def _guarded(handler: Handler, context: TurnContext, state: TurnState) -> Event:

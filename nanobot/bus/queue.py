@@ -1,7 +1,7 @@
 """The message bus: hands accepted messages from channels to the agent loop, and owed answers from it to the outboxes.
 
 Both directions carry objects that are already durable, so publishing never waits: a full queue drops the object, not the message.
-The reader learns of it (``take`` returns ``Overflowed``) and reads the pending lists of the logs instead.
+The reader learns of it (``overflowed`` grows) and reads the pending lists of the logs instead.
 
 ``asyncio.Queue`` cannot be closed before Python 3.13; without a close, readers poll with a timeout and shutdown is a race.  These
 mailboxes close once: writers then get ``False``, readers get what is left and stop.
@@ -30,9 +30,6 @@ class Mailbox(Generic[T]):
         self._wake = asyncio.Event()
         self._closed = False
         self.overflowed = 0
-
-    def __len__(self) -> int:
-        return len(self._items)
 
     @property
     def waiting(self) -> tuple[T, ...]:

@@ -117,17 +117,11 @@ def _part(part: TextPart | ImagePart) -> str:
 
 
 def _names(tools: bytes) -> list[str]:
-    rows = cast("list[Any]", json.loads(tools))  # Any: written by ``agent.head``; only the names are shown
-    return [str(cast("dict[str, Any]", row).get("name")) if isinstance(row, dict) else str(row[0]) for row in rows]
+    rows = cast("list[dict[str, Any]]", json.loads(tools))  # Any: written by ``agent.head``; only the names are shown
+    return [str(row["name"]) for row in rows]
 
 
 def chatty_tools(settings: Settings) -> frozenset[str]:
     """Return the tools whose old results may become one line."""
-    tools = builtin_tools(
-        settings.tools,
-        environ=environment(),
-        denied=[],
-        extra_roots=[],
-        default_max_chars=settings.agent.max_tool_result_chars,
-    )
+    tools = builtin_tools(settings.tools, environ=environment())
     return frozenset(tool.name for tool in tools if tool.chatty)
