@@ -9,19 +9,18 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from nanobot.agent.gates import Allow, Ask, Verdict
 from nanobot.agent.slots import Slot
 from nanobot.agent.tools.base import ToolContext
-from nanobot.bus.events import SessionKey
-from nanobot.bus.runtime_events import TurnEvent, Waiting
+from nanobot.bus.events import Decision, SessionKey
+from nanobot.bus.runtime_events import Decided, TurnEvent, Waiting
 from nanobot.errors import DiskRefused
 from nanobot.messages import ToolCall
 from nanobot.session.entries import Answer, EntryId, Question
 from nanobot.session.manager import Session
 
-Decision = Literal["once", "always", "deny"]
 HOW = "An owner answers with /approve, /approve always, or /deny."
 
 
@@ -45,6 +44,7 @@ class _Open:
     tool: str
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     decision: Decision | None = None
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Approvals:
             return "That was decided already, or is not asked any more." if question else "Nothing waits for approval."
         if found.decision is not None:
             return "That was decided already."
-        found.decision = decision
+        found.decision, found.by = decision, by
         session.append(Answer(id=session.log.new_id(), question=named, by=by, decision=decision))
         found.answered.set()
         allowed = {"once": "may run now", "always": "may run from now on in this conversation", "deny": "may not run"}
@@ -116,8 +116,9 @@ class Approvals:
             self._forget(session.key, entry.id)
         if waiting.decision is None:
             session.append(Answer(id=session.log.new_id(), question=entry.id, by="", decision="expired"))
-            return "expired"
-        return waiting.decision
+        decided = waiting.decision or "expired"
+        asking.emit(Decided(question_id=entry.id, decision=decided, by=waiting.by))
+        return decided
 
     async def _question(self, asking: Asking, call: ToolCall) -> Question:
         """Return the question about this call: the one that was asked before a restart, or a new one, durable."""

@@ -6,6 +6,8 @@ from typing import Literal, TypeAlias
 
 SessionKey: TypeAlias = str
 Role = Literal["owner", "user"]
+Decision = Literal["once", "always", "deny"]
+"""What a person says to a call that waits: this time, from now on in this conversation, or not at all."""
 MediaKind = Literal["image", "file", "voice", "audio", "video", "sticker"]
 
 

@@ -3,7 +3,7 @@
 The grammar of one turn id, pinned by a property test::
 
     TurnStarted (StageFinished | TextDelta | TextReset | ReasoningDelta | ToolStarted | ToolFinished
-                 | Retrying | ProviderSwitched | Waiting)* TurnFinished
+                 | Retrying | ProviderSwitched | Waiting | Decided)* TurnFinished
 
 Session and channel events (``Compacted``, ``Delivered``, ``ChannelStatus``, ``Lagged``) carry no turn id.
 
@@ -126,6 +126,15 @@ class Waiting(_OfTurn):
 
 
 @dataclass(frozen=True, slots=True)
+class Decided(_OfTurn):
+    """A question was settled: by a person's ``once``, ``always`` or ``deny``, or as ``expired``, by nobody (``by`` is empty)."""
+
+    question_id: str
+    decision: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class TurnFinished(_OfTurn):
     """A Turn ended; the answer is in ``content``, or ``error`` says in one sentence why there is none."""
 
@@ -173,5 +182,7 @@ class Lagged:
 
 
 ModelEvent: TypeAlias = TextDelta | TextReset | ReasoningDelta | Retrying | ProviderSwitched
-TurnEvent: TypeAlias = TurnStarted | StageFinished | ModelEvent | ToolStarted | ToolFinished | Waiting | TurnFinished
+TurnEvent: TypeAlias = (
+    TurnStarted | StageFinished | ModelEvent | ToolStarted | ToolFinished | Waiting | Decided | TurnFinished
+)
 RuntimeEvent: TypeAlias = TurnEvent | Compacted | Delivered | ChannelStatus | Lagged

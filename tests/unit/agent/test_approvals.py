@@ -6,7 +6,7 @@ import pytest
 
 from nanobot.agent.approvals import AskBefore
 from nanobot.agent.settings import AgentSettings
-from nanobot.bus.runtime_events import Waiting
+from nanobot.bus.runtime_events import Decided, Waiting
 from nanobot.messages import ToolMessage
 from nanobot.session.entries import Answer, Question
 from tests.fakes.agent import KEY, Agent, Echo
@@ -107,6 +107,23 @@ async def test_a_second_answer_hears_that_it_was_decided() -> None:
         assert (first, second) == ("echo may run now.", "That was decided already.")
         answers = [entry for entry in await agent.entries() if isinstance(entry, Answer)]
         assert [(entry.by, entry.decision) for entry in answers] == [("1", "once")]
+
+
+@pytest.mark.parametrize(("approval_s", "decision", "by"), [(600.0, "once", "42"), (0.02, "expired", "")])
+async def test_whoever_shows_questions_is_told_how_they_ended(approval_s: float, decision: str, by: str) -> None:
+    """Each ``Waiting`` is followed by one ``Decided`` that names the question and who decided."""
+    agent, _ = _agent(calls(("echo", {"text": "hi"})), says("done"), approval_s=approval_s)
+    async with agent:
+        await agent.send("go")
+        (question,) = await _asked(agent)
+        session = agent.sessions.loaded(KEY)
+        assert session is not None
+        if by:
+            agent.approvals.decide(session, "once", by=by)
+        await agent.quiet()
+        told = [event for event in agent.events if isinstance(event, Decided)]
+
+    assert [(event.question_id, event.decision, event.by) for event in told] == [(question.question_id, decision, by)]
 
 
 async def test_only_owners_decide() -> None:

@@ -96,7 +96,7 @@ def test_reasoning_belongs_to_the_request_that_follows() -> None:
     [
         (Retrying("It is busy.", 1, 2.0, turn="t1"), "It is busy. Trying again in 2 s (try 2)."),
         (ProviderSwitched("a/x", "b/y", "down", turn="t1"), "b/y takes over from a/x."),
-        (Waiting("May I?", turn="t1"), "May I?"),
+        (Waiting("May I?", "e5", "e4.0", turn="t1"), "May I?"),
     ],
 )
 def test_waiting_is_explained_until_something_comes(event: RuntimeEvent, note: str) -> None:
