@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +35,9 @@ class Blobs:
         blob = hashlib.sha256(data).hexdigest()
         folder = self.at.blob_dir(key)
         make_dirs(self.disk, folder, sync=self.sync)
-        if not self._has(folder / blob, len(data)):
+        if self._has(folder / blob, len(data)):
+            os.utime(folder / blob)  # it is new again, for ``prune``
+        else:
             self._write(folder, blob, data)
         if self.sync:  # also for one that was there: its name may be younger than the last sync
             self._sync_names(folder)
@@ -61,6 +64,26 @@ class Blobs:
             raise KeyError(blob)
         return data
 
+    def prune(self, key: SessionKey, *, keep: Collection[BlobId], max_age_s: float, max_bytes: int, now: float) -> int:
+        """Remove what is older than ``max_age_s``, and the oldest above ``max_bytes`` in all; return how many that were.
+
+        Args:
+            key: the session.
+            keep: blobs that stay whatever their age.
+            max_age_s: since they were last put.
+            max_bytes: of what may be removed, together.
+            now: seconds since the epoch.
+        """
+        found = [path for path in _listed(self.at.blob_dir(key)) if _ID.fullmatch(path.name) and path.name not in keep]
+        stats = [(path, path.stat()) for path in found]
+        total = removed = 0
+        for path, stat in sorted(stats, key=lambda item: item[1].st_mtime, reverse=True):
+            total += stat.st_size
+            if now - stat.st_mtime > max_age_s or total > max_bytes:
+                self.disk.unlink(path)
+                removed += 1
+        return removed
+
     def _sync_names(self, folder: Path) -> None:
         above = () if folder in self.named else (self.at.blobs, self.at.data_dir)
         for each in (folder, *above):
@@ -82,3 +105,10 @@ class Blobs:
             with suppress(OSError):
                 self.disk.unlink(temporary)
             raise
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []

@@ -1,6 +1,7 @@
 """A session's past as the beginning of another one."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from nanobot.bus.events import InboundMessage, SessionKey
@@ -31,7 +32,8 @@ async def fork(store: SessionStore, key: SessionKey, new_key: SessionKey, *, at:
     claim = await store.claim(new_key, owner)
     try:
         for blob in dict.fromkeys(blob for entry in kept for blob in blobs_of(entry)):
-            await store.put_blob(claim, await store.get_blob(key, blob))
+            with suppress(KeyError):  # too old to be kept
+                await store.put_blob(claim, await store.get_blob(key, blob))
         for entry in kept[:-1]:
             store.append(claim, entry, sync=False)
         await store.append(claim, kept[-1], sync=True)

@@ -13,9 +13,10 @@ Constructing it does nothing.  A session stays open, and locked against other pr
 until its claim is released, or until ``close``.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from time import time
 from typing import TypeVar
 
 from nanobot.bus.events import Accepted, Duplicate, InboundMessage, SessionKey
@@ -64,6 +65,7 @@ class JsonlStore:
         disk = disk or Disk()
         sync = settings.sync != "off"
         self._at = Layout(data_dir)
+        self._settings = settings
         self._blobs = Blobs(disk=disk, at=self._at, dir_syncs=DirSyncs(disk), sync=sync)
         self._browser = Browser(disk=disk, at=self._at)
         self._writer = Writer(disk, self._at, settings)
@@ -122,6 +124,22 @@ class JsonlStore:
         self._must_hold(claim)
         return await self._in_thread(
             lambda: self._blobs.put(claim.key, data), "Keeping a blob in", self._at.blob_dir(claim.key)
+        )
+
+    async def prune_blobs(self, claim: Claim, *, keep: Collection[BlobId]) -> None:
+        """See ``SessionStore.prune_blobs``."""
+        self._must_hold(claim)
+        settings = self._settings
+        await self._in_thread(
+            lambda: self._blobs.prune(
+                claim.key,
+                keep=keep,
+                max_age_s=settings.result_days * 86_400,
+                max_bytes=settings.result_max_bytes,
+                now=time(),
+            ),
+            "Removing old blobs of",
+            self._at.blob_dir(claim.key),
         )
 
     def refusing(self, key: SessionKey) -> str | None:

@@ -135,7 +135,12 @@ class Session:
         message, blob = (row.message, row.blob) if row else await self._read_result(entry)
         if not isinstance(message, ToolMessage):
             raise KeyError(entry)
-        return (await self.get_blob(blob)).decode("utf-8", "replace") if blob else message.text
+        if blob is None:
+            return message.text
+        try:
+            return (await self.get_blob(blob)).decode("utf-8", "replace")
+        except KeyError:
+            return f"[The full text is not kept any more; this is what was shown of it.]\n{message.text}"
 
     async def _read_result(self, entry: EntryId) -> tuple[Message | None, BlobId | None]:
         """Look for a row that the live tail no longer holds."""
@@ -157,7 +162,9 @@ class Session:
         if self._claim is None:
             return
         claim, self._claim = self._claim, None
+        head = self.log.head
         try:
+            await self._store.prune_blobs(claim, keep={head.system, head.tools} if head else ())
             await self._store.release(claim, settled=self.log.settled())
         except SessionError as error:
             log.error("session %r could not be given back in order: %s", self.key, error)

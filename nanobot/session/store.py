@@ -4,7 +4,7 @@ Files are one implementation (``nanobot.session.jsonl``); a database for several
 contract suite.  No byte offsets, paths or predicted ids appear here.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -114,4 +114,8 @@ class SessionStore(Protocol):
         Raises:
             KeyError: this session has no such blob.
         """
+        ...
+
+    async def prune_blobs(self, claim: Claim, *, keep: Collection[BlobId]) -> None:
+        """Remove blobs beyond the store's limits of age and size, but for those in ``keep``."""
         ...

@@ -6,7 +6,7 @@ write fail with that sentence until it is set back to None.
 """
 
 import hashlib
-from collections.abc import Awaitable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from nanobot.bus.events import Accepted, Duplicate, InboundMessage, SessionKey
@@ -144,6 +144,9 @@ class MemoryStore:
         if log is None or blob not in log.blobs:
             raise KeyError(blob)
         return log.blobs[blob]
+
+    async def prune_blobs(self, claim: Claim, *, keep: Collection[BlobId]) -> None:
+        self._must_hold(claim)  # memory has no limits of age and size
 
     async def close(self) -> None:
         """Give up all claims, as the end of the process would."""

@@ -1,6 +1,8 @@
 """Bytes beside the log."""
 
 import hashlib
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -82,3 +84,42 @@ def test_a19_folders_that_a_dead_process_left_unsynced_are_synced(tmp_path: Path
     disk.cut_power(tmp_path / "after")
 
     assert (Layout(tmp_path / "after" / "data").blob_dir("k") / blob).read_bytes() == b"data"
+
+
+def test_old_blobs_go_and_named_ones_stay(blobs: Blobs) -> None:
+    """Full results are kept for a while; what the prompt is made of is kept as long as it is used."""
+    old, head, fresh = blobs.put("k", b"old"), blobs.put("k", b"head"), blobs.put("k", b"fresh")
+    for blob in (old, head):
+        os.utime(blobs.at.blob_dir("k") / blob, (1_000, 1_000))
+
+    removed = blobs.prune("k", keep={head}, max_age_s=60, max_bytes=10**9, now=time.time())
+
+    assert removed == 1
+    assert (blobs.get("k", head), blobs.get("k", fresh)) == (b"head", b"fresh")
+    with pytest.raises(KeyError):
+        blobs.get("k", old)
+
+
+def test_the_oldest_go_first_when_there_are_too_many_bytes(blobs: Blobs) -> None:
+    """A session's results have a limit in all."""
+    names = [blobs.put("k", bytes([n]) * 100) for n in range(5)]
+    for age, name in enumerate(reversed(names)):
+        os.utime(blobs.at.blob_dir("k") / name, (10_000 - age, 10_000 - age))
+
+    blobs.prune("k", keep=(), max_age_s=10**9, max_bytes=250, now=10_000)
+
+    assert [name for name in names if (blobs.at.blob_dir("k") / name).exists()] == names[-2:]
+
+
+def test_a_blob_that_comes_again_is_new_again(blobs: Blobs) -> None:
+    """The same result twice is as young as the second one."""
+    blob = blobs.put("k", b"again")
+    os.utime(blobs.at.blob_dir("k") / blob, (1_000, 1_000))
+    blobs.put("k", b"again")
+
+    assert blobs.prune("k", keep=(), max_age_s=60, max_bytes=10**9, now=time.time()) == 0
+
+
+def test_pruning_a_session_without_blobs_does_nothing(blobs: Blobs) -> None:
+    """Most sessions never cut a result."""
+    assert blobs.prune("nobody", keep=(), max_age_s=0, max_bytes=0, now=0) == 0
