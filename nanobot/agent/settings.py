@@ -40,6 +40,9 @@ class AgentSettings(BaseModel):
     concurrency: int = Field(default=8, ge=1, description="Turns that run at once, over all sessions")
     busy: Literal["steer", "queue", "replace"] = "steer"
     join_within_s: float = Field(default=1.0, ge=0, description="messages sent this close together join one Turn")
+    join_waited_s: float = Field(
+        default=900.0, ge=0, description="messages that waited longer, as after downtime, join one Turn too"
+    )
     timezone: str | None = Field(default=None, description="IANA name; the system's when unset")
     session_ttl_minutes: int | None = Field(default=None, ge=1, description="compact sessions idle for this long")
     retry: RetrySettings = RetrySettings()

@@ -118,7 +118,7 @@ class Stages:
         if message is None:
             await self._resume(context)
             return "ok"
-        taken = [message] if context.retries else joined(message, session.log.pending, stage.settings)
+        taken = [message] if context.retries else joined(message, session.log.pending, stage.settings, now=stage.now())
         entry = session.log.new_id()
         user = stage.builder.user_message(taken, now=stage.now(), entry=entry)
         if context.retries is not None:

@@ -5,10 +5,14 @@ join it, and never past a command.  Direct messages have no route: each is a Tur
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
+from datetime import datetime
 
 from nanobot.agent.commands import COMMANDS, is_command, parse
 from nanobot.agent.settings import AgentSettings
 from nanobot.bus.events import InboundMessage, Role, Route
+
+LATE_S = 10.0  # a message that is taken up this long after it was sent has waited
 
 
 def next_message(pending: Mapping[str, InboundMessage]) -> tuple[tuple[str, ...], InboundMessage] | None:
@@ -24,17 +28,19 @@ def next_message(pending: Mapping[str, InboundMessage]) -> tuple[tuple[str, ...]
 
 
 def joined(
-    first: InboundMessage, pending: Mapping[str, InboundMessage], settings: AgentSettings
+    first: InboundMessage, pending: Mapping[str, InboundMessage], settings: AgentSettings, *, now: datetime
 ) -> list[InboundMessage]:
     """Return the messages that begin a Turn together: ``first`` and those after it that belong to it.
 
-    When messages steer a running Turn, all of them may as well begin it; otherwise only those sent right after one another do.
+    When messages steer a running Turn, all of them may as well begin it; otherwise only those sent right after one another do, and
+    those that waited for so long that the later ones may have made the earlier ones pointless.
     """
     taken = [first]
     for message in _after(first, pending.values()):
         gap_s = (message.at - taken[-1].at).total_seconds()
-        soon = settings.busy == "steer" or gap_s <= settings.join_within_s
-        if not soon or not can_join(message, first.route, first.role):
+        waited_s = (now - message.at).total_seconds()
+        together = settings.busy == "steer" or gap_s <= settings.join_within_s or waited_s > settings.join_waited_s
+        if not together or not can_join(message, first.route, first.role):
             break
         taken.append(message)
     return taken

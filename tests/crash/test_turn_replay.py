@@ -6,6 +6,7 @@ In memory and over fakes, so every record is tried in a moment; the real process
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pytest
 
@@ -183,3 +184,24 @@ async def test_being_killed_again_and_again_still_ends() -> None:
     assert log.owed or log.recorded
     assert outside.done["file"] <= 1
     assert outside.done["shell"] <= 1
+
+
+@pytest.mark.parametrize("busy", ["steer", "queue", "replace"])
+async def test_after_long_downtime_each_chat_is_answered_once(busy: str) -> None:
+    """What waited in several chats while nothing ran becomes one Turn and one answer a chat, in every mode."""
+    settings = AgentSettings.model_validate({"busy": busy, "join_within_s": 0})
+    before = Agent([], settings=settings)
+    for number in range(3):
+        for chat in ("1", "2"):
+            await before.send(f"question {number} of {chat}", chat=chat, after_s=number * 10)
+    agent = before.after_restart([says("all at once")] * 2)
+    agent.now += timedelta(hours=5)
+    async with agent:
+        await agent.loop.recover()
+        await agent.quiet()
+        answers = list(agent.answers)
+
+    assert answers == ["all at once"] * 2
+    said = sorted(request.messages[-1].text for request in agent.provider.requests)
+    for chat, text in zip("12", said, strict=True):
+        assert [f"question {number} of {chat}" in text for number in range(3)] == [True] * 3

@@ -9,6 +9,7 @@ from nanobot.bus.events import InboundMessage, Route
 
 AT = datetime(2026, 11, 30, 12, tzinfo=UTC)
 CHAT = Route("test", "1")
+NOW_S = 100.0  # after AT
 
 
 def message(
@@ -27,7 +28,8 @@ def pending(*messages: InboundMessage) -> dict[str, InboundMessage]:
 
 def taken(first: InboundMessage, *others: InboundMessage, **settings: Any) -> list[str]:
     """Return the ids of the messages that begin a Turn together."""
-    return [one.id for one in joined(first, pending(first, *others), AgentSettings(**settings))]
+    now = AT + timedelta(seconds=NOW_S)
+    return [one.id for one in joined(first, pending(first, *others), AgentSettings(**settings), now=now)]
 
 
 def test_the_oldest_is_next_unless_the_conversation_is_ended() -> None:
@@ -49,6 +51,16 @@ def test_messages_that_steer_may_as_well_begin_the_turn_together() -> None:
     assert taken(first, soon, late, busy="queue", join_within_s=0) == ["1"]
     chain = [message(str(n), after_s=n * 0.9) for n in range(5)]
     assert taken(*chain, busy="queue") == ["0", "1", "2", "3", "4"]
+
+
+def test_what_waited_for_long_is_answered_together() -> None:
+    """After downtime old messages begin one Turn in every mode; the first fresh one ends that."""
+    old, older, fresh = message("1"), message("2", after_s=30), message("3", after_s=70)
+
+    for busy in ("queue", "replace"):
+        assert taken(old, older, fresh, busy=busy, join_within_s=0, join_waited_s=50) == ["1", "2"]
+        assert taken(old, older, fresh, busy=busy, join_within_s=0, join_waited_s=5) == ["1", "2", "3"]
+        assert taken(old, older, fresh, busy=busy, join_within_s=0, join_waited_s=500) == ["1"]
 
 
 def test_nothing_joins_past_what_cannot() -> None:
