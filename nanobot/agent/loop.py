@@ -17,7 +17,7 @@ from nanobot.agent import commands
 from nanobot.agent.approvals import Decision
 from nanobot.agent.closing import content_of
 from nanobot.agent.stages import Stages
-from nanobot.agent.taking import next_message
+from nanobot.agent.taking import is_late, next_message
 from nanobot.agent.turn import Running, TurnContext, TurnResult, drive
 from nanobot.bus.events import Acceptance, Duplicate, InboundMessage, Media, Role, SessionKey
 from nanobot.bus.queue import MessageBus
@@ -51,14 +51,27 @@ class _Waiting:
 
 
 class AgentLoop:
-    """Schedules Turns over sessions."""
+    """Schedules Turns over sessions.
 
-    def __init__(self, *, sessions: SessionManager, stages: Stages, bus: MessageBus, events: RuntimeEventBus) -> None:
+    Args:
+        gather_s: how long the first of several messages that waited, as after downtime, waits for the others.
+    """
+
+    def __init__(
+        self,
+        *,
+        sessions: SessionManager,
+        stages: Stages,
+        bus: MessageBus,
+        events: RuntimeEventBus,
+        gather_s: float = 0.5,
+    ) -> None:
         self._sessions = sessions
         self._stages = stages
         self._handlers = stages.handlers()
         self._bus = bus
         self._events = events
+        self._gather_s = gather_s
         self._workers: dict[SessionKey, asyncio.Task[None]] = {}
         self._running: dict[SessionKey, Running] = {}
         self._waiting: dict[tuple[SessionKey, str], _Waiting] = {}
@@ -232,6 +245,7 @@ class AgentLoop:
             async with self._sessions.open(key) as session, session.lock:
                 await session.restore()
                 while not self._closing and (session.log.open or session.log.pending):
+                    await self._gather(session)
                     before = _work_left(session)
                     await self._process_message(session)
                     if _work_left(session) == before and not self._closing:
@@ -245,6 +259,12 @@ class AgentLoop:
         finally:
             if self._workers.get(key) is asyncio.current_task():
                 del self._workers[key]
+
+    async def _gather(self, session: Session) -> None:
+        """After downtime, wait a moment for the other messages that waited: they get one answer together."""
+        chosen = next_message(session.log.pending) if session.log.open is None else None
+        if chosen is not None and is_late(chosen[1], self._stages.run_stage.now()):
+            await asyncio.sleep(self._gather_s)
 
     async def _process_message(self, session: Session) -> None:
         """Take one message (or the open Turn) from RESTORE to DONE: the one core of every way in."""

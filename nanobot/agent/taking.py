@@ -6,7 +6,6 @@ join it, and never past a command.  Direct messages have no route: each is a Tur
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from datetime import datetime
 
 from nanobot.agent.commands import COMMANDS, is_command, parse
 from nanobot.agent.settings import AgentSettings
@@ -25,6 +24,11 @@ def next_message(pending: Mapping[str, InboundMessage]) -> tuple[tuple[str, ...]
         if _ends_turn(message):
             return tuple(m.id for m in messages[:index] if m.route is not None), message
     return ((), messages[0]) if messages else None
+
+
+def is_late(message: InboundMessage, now: datetime) -> bool:
+    """Say whether a message waited, as after downtime: what was sent after it may be on its way, too."""
+    return message.route is not None and (now - message.at).total_seconds() > LATE_S
 
 
 def joined(

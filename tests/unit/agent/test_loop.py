@@ -490,6 +490,20 @@ async def test_pending_messages_survive_a_restart_and_are_answered_once() -> Non
         assert "third" in texts[-1]
 
 
+async def test_what_was_sent_during_downtime_gets_one_answer() -> None:
+    """The first of ten messages that come late waits a moment for the others, however quick the model is."""
+    async with Agent([says("all of them"), says("fresh")]) as agent:
+        for number in range(10):
+            await agent.send(f"m{number}", after_s=-3_600 + number)
+            await asyncio.sleep(0.005)
+        await agent.quiet()
+        await agent.send("now")
+        await agent.quiet()
+
+        assert agent.answers == ["all of them", "fresh"]
+        assert all(f"m{number}" in agent.provider.requests[0].messages[0].text for number in range(10))
+
+
 async def test_an_owed_answer_is_published_again_after_a_restart() -> None:
     """An answer that no platform confirmed is still owed."""
     agent = Agent([says("owed")])
