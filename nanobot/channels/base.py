@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from nanobot.bus.events import Acceptance, InboundMessage, Route, SessionKey
+from nanobot.bus.events import Acceptance, Decision, InboundMessage, Role, Route, SessionKey
 
 Accept: TypeAlias = Callable[[InboundMessage], Awaitable[Acceptance]]
 """Takes a message in.  When it returns, the message is durable, and only then may the platform be told so."""
@@ -19,6 +19,14 @@ class Record(Protocol):
 
     async def __call__(self, out: str, session_key: SessionKey, part: int, state: str, ref: str | None) -> None:
         """Append the delivery's new state to the session's log."""
+        ...
+
+
+class Decide(Protocol):
+    """Hands in a person's decision about a call that waits."""
+
+    def __call__(self, session_key: SessionKey, decision: Decision, *, by: str, role: Role, question: str = "") -> str:
+        """Decide the question (a ``Waiting`` event's ``question_id``); return a sentence for who decided."""
         ...
 
 

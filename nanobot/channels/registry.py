@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nanobot.bus.events import Route, SessionKey
 from nanobot.bus.runtime_bus import RuntimeEventBus
-from nanobot.channels.base import Channel, Record
+from nanobot.channels.base import Channel, Decide, Record
 from nanobot.channels.settings import ChannelSettings
 from nanobot.channels.supervisor import Progress
 
@@ -15,14 +15,16 @@ from nanobot.channels.supervisor import Progress
 class ChannelPorts:
     """What a channel may use of the rest.
 
-    ``events`` is where Turns are watched; ``record`` is where states of deliveries are written; ``stop`` stops a session's running
-    Turn (false if there was none); ``progress`` is called after each round with the platform; ``commands`` maps the names of
-    commands to a line of help; what a channel keeps on disk lies under ``data_dir``, shared with everybody else.
+    ``events`` is where Turns are watched; ``record`` is where states of deliveries are written; ``stop`` stops a session's
+    running Turn (false if there was none); ``decide`` answers a question that waits; ``progress`` is called after each round
+    with the platform; ``commands`` maps the names of commands to a line of help; what a channel keeps on disk lies under
+    ``data_dir``, shared with everybody else.
     """
 
     events: RuntimeEventBus
     record: Record
     stop: Callable[[SessionKey], Awaitable[bool]]
+    decide: Decide
     progress: Progress
     data_dir: Path
     commands: Mapping[str, str]
@@ -37,6 +39,7 @@ def build_channel(name: str, settings: ChannelSettings, ports: ChannelPorts) -> 
         settings,
         events=ports.events,
         record=ports.record,
+        decide=ports.decide,
         data_dir=ports.data_dir,
         progress=ports.progress,
         commands=ports.commands,

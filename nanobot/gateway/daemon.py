@@ -323,6 +323,7 @@ class Gateway:
             events=self.bot.events,
             record=self._ledger.record,
             stop=stop,
+            decide=self.bot.decide,
             progress=self._board.progress_of(name),
             data_dir=self.settings.data_dir,
             commands={command.name: command.help for command in COMMANDS.values()},

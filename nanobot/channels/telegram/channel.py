@@ -16,7 +16,7 @@ from pathlib import Path
 from nanobot.bus.events import InboundMessage, Media, Route, SessionKey
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.channels.access import Refused, Verdict
-from nanobot.channels.base import Accept, Capabilities, OutboundPart, Record
+from nanobot.channels.base import Accept, Capabilities, Decide, OutboundPart, Record
 from nanobot.channels.splitting import piece
 from nanobot.channels.telegram.client import Client
 from nanobot.channels.telegram.drafts import Drafts, LiveDraft
@@ -26,6 +26,7 @@ from nanobot.channels.telegram.inbound import Moved, Pressed, Said
 from nanobot.channels.telegram.ingress import Ingress, IngressPorts
 from nanobot.channels.telegram.outbox import Outbox
 from nanobot.channels.telegram.polling import Persistence, Polling, Progress
+from nanobot.channels.telegram.questions import Questions
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.errors import ChannelError, SendFailed, SendRejected
 
@@ -44,6 +45,7 @@ class TelegramChannel:
         settings: how it behaves.
         events: where Turns are watched.
         record: where reservations of drafts are written.
+        decide: hands in what people decide about calls that wait.
         progress: told after each round with Telegram.
         data_dir: where its files lie, shared with everybody else.
         commands: names and lines of help for the command menu.
@@ -62,6 +64,7 @@ class TelegramChannel:
         *,
         events: RuntimeEventBus,
         record: Record,
+        decide: Decide,
         data_dir: Path,
         progress: Progress = lambda error=None: None,
         commands: Mapping[str, str] | None = None,
@@ -96,6 +99,10 @@ class TelegramChannel:
             least_gap_s=settings.edit_interval_s,
             clock=clock,
         )
+        self._questions = Questions(name, self._client, self._outbox, self._state, decide=decide, sleep=sleep)
+        self._stop_asking = events.observe(
+            self._questions.on_event
+        )  # what a restart asks again comes before ``listen``
 
     # -- in --------------------------------------------------------------------------------------------------------------------
 
@@ -113,6 +120,7 @@ class TelegramChannel:
             polling = Polling(poller, ingress, persistence, timeout_s=self._settings.poll_timeout_s, sleep=self._sleep)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._drafts.run(), name=f"{self.name} drafts")
+                group.create_task(self._questions.run(), name=f"{self.name} questions")
                 group.create_task(self._fill_menu(), name=f"{self.name} menu")
                 group.create_task(polling.run(), name=f"{self.name} polling")
         finally:
@@ -121,6 +129,7 @@ class TelegramChannel:
 
     async def close(self) -> None:
         """End what is under way, and the connections."""
+        self._stop_asking()
         await self._drafts.close()
         await self._client.close()
 
@@ -133,6 +142,7 @@ class TelegramChannel:
             moved=self._moved,
             session_chat=self._state.session_chat,
             press=self._press,
+            decide=self._decide,
             quarantine=self._quarantine,
             intercept=self._intercept,
             heard=self._heard,
@@ -146,10 +156,16 @@ class TelegramChannel:
             self._is_loaded = True
 
     def _judge(self, incoming: Said | Pressed) -> Verdict:
+        self._questions.note_name(incoming.origin)
         verdict = self._verdict(incoming)
         if isinstance(verdict, Refused) and self._state.refresh():  # somebody may have been let in from the terminal
             verdict = self._verdict(incoming)
         return verdict
+
+    async def _decide(self, pressed: Pressed, verdict: Verdict, chat: str) -> None:
+        reply = await self._questions.press(pressed, verdict, chat)
+        with suppress(ChannelError):  # too late is not worth a word: what was pressed is done all the same
+            await self._client.answer_press(pressed.query, reply.text, is_alert=reply.is_alert)
 
     def _verdict(self, incoming: Said | Pressed) -> Verdict:
         access = self._access.with_paired(self._state.pairing.approved)

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from telegram import Bot, MessageEntity, ReplyParameters
+from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, ReplyParameters
 from telegram.error import TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBDeprecationWarning
@@ -28,6 +28,7 @@ from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.errors import SendRejected
 
 ALLOWED_UPDATES = ("message", "edited_message", "callback_query")
+MAX_PRESS_CHARS = 200
 POLL_SLACK_S = 10.0  # how much longer than the poll itself an answer may take
 _RAISED = (
     TelegramError,
@@ -97,13 +98,21 @@ class Client:
                 entities=_entities(rendered),
                 message_thread_id=_number(topic),
                 reply_parameters=_reply(reply_to),
+                reply_markup=_markup(rendered),
             )
         return str(message.message_id)
 
     async def edit(self, chat: str, ref: str, rendered: Rendered) -> None:
         """Change a message."""
         async with self._call():
-            await self._bot.edit_message_text(rendered.text, int(chat), int(ref), entities=_entities(rendered))
+            await self._bot.edit_message_text(
+                rendered.text, int(chat), int(ref), entities=_entities(rendered), reply_markup=_markup(rendered)
+            )
+
+    async def unbutton(self, chat: str, ref: str) -> None:
+        """Take a message's buttons away."""
+        async with self._call():
+            await self._bot.edit_message_reply_markup(int(chat), int(ref))
 
     async def delete(self, chat: str, ref: str) -> None:
         """Take a message away."""
@@ -115,10 +124,10 @@ class Client:
         async with self._call():
             await self._bot.send_chat_action(int(chat), "typing", message_thread_id=_number(topic))
 
-    async def answer_press(self, query: str, text: str = "") -> None:
-        """End the waiting sign on a pressed button."""
+    async def answer_press(self, query: str, text: str = "", *, is_alert: bool = False) -> None:
+        """End the waiting sign on a pressed button; an alert has to be closed."""
         async with self._call():
-            await self._bot.answer_callback_query(query, text or None)
+            await self._bot.answer_callback_query(query, text[:MAX_PRESS_CHARS] or None, show_alert=is_alert)
 
     async def set_commands(self, commands: Mapping[str, str]) -> None:
         """Fill the command menu."""
@@ -201,6 +210,12 @@ def _entities(rendered: Rendered) -> list[MessageEntity]:
         MessageEntity(entity.type, entity.offset, entity.length, url=entity.url, language=entity.language)
         for entity in rendered.entities
     ]
+
+
+def _markup(rendered: Rendered) -> InlineKeyboardMarkup | None:
+    if not rendered.buttons:
+        return None
+    return InlineKeyboardMarkup([[InlineKeyboardButton(one.text, callback_data=one.data) for one in rendered.buttons]])
 
 
 def _reply(ref: str | None) -> ReplyParameters | None:

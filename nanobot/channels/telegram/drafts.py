@@ -12,18 +12,18 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from nanobot.bus.events import Route, SessionKey
-from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished, TurnStarted
+from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished, TurnStarted, Waiting
 from nanobot.channels.base import Record
 from nanobot.channels.draft import Draft, fold
 from nanobot.channels.splitting import piece, split
 from nanobot.channels.telegram.errors import ChatGone, NotModified
 from nanobot.channels.telegram.format import Rendered, fits, render, utf16_units
 from nanobot.channels.telegram.pace import Pace, pace_for
-from nanobot.errors import ChannelError, SendFailed, SessionError
+from nanobot.errors import ChannelError, SendFailed, SendRejected, SessionError
 
 log = logging.getLogger(__name__)
 
@@ -142,6 +142,8 @@ class Drafts:
         live = self._by_session.get(key)
         if live is None:
             return
+        if isinstance(event, Waiting):  # the question has a message of its own
+            event = replace(event, question="")
         live.draft = fold(live.draft, event, at=self._clock())
         live.changed.set()
         if isinstance(event, TurnFinished) and event.turn == live.draft.turn:
@@ -263,6 +265,11 @@ class Drafts:
         except SendFailed as error:
             if error.maybe_sent:  # a second try could show two drafts
                 live.is_in_doubt = live.is_broken = True
+            else:
+                await self._note(live, index, "owed", None)  # surely not there: nothing will be a repeat
+            raise
+        except SendRejected:
+            await self._note(live, index, "owed", None)
             raise
         live.refs.append(ref)
         live.shown.append(rendered)

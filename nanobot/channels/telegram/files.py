@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -14,6 +14,7 @@ from nanobot.bus.events import Media, Role
 from nanobot.channels.access import OpenCode, Pairing
 
 T = TypeVar("T")
+KEPT_QUESTIONS = 1_000
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,10}\Z")
 
 
@@ -58,8 +59,19 @@ def state_path(data_dir: Path, name: str) -> Path:
     return data_dir / "channels" / f"{name}.json"
 
 
+@dataclass(frozen=True, slots=True)
+class KeptQuestion:
+    """A question that is shown with buttons, and the message that shows it."""
+
+    session_key: str
+    question: str
+    turn: str
+    text: str
+    ref: str
+
+
 class ChannelState:
-    """What a channel remembers over a restart: groups that moved, and pairing.
+    """What a channel remembers over a restart: groups that moved, pairing, and questions that are shown.
 
     ``change`` is the only way to change it, from whatever process; ``refresh`` takes in what another one changed.
     """
@@ -68,6 +80,7 @@ class ChannelState:
         self._path = path
         self._seen_ns = 0
         self.moved: dict[str, str] = {}
+        self.questions: tuple[KeptQuestion, ...] = ()
         self.pairing = Pairing()
 
     def load(self) -> None:
@@ -80,6 +93,7 @@ class ChannelState:
             }
             codes = tuple(OpenCode(str(c), str(s), float(at)) for c, s, at in known["codes"])
             self.moved = {str(old): str(new) for old, new in known["moved"].items()}
+            self.questions = tuple(KeptQuestion(*map(str, one)) for one in known.get("questions", ()))
             self.pairing = Pairing(open=codes, approved=roles, wrong_tries=int(known.get("wrong_tries", 0)))
         except FileNotFoundError:
             return
@@ -106,7 +120,7 @@ class ChannelState:
             result = step(newest)
             write_atomic(self._path, json.dumps(newest.as_json(), indent=1).encode())
             self._seen_ns = self._path.stat().st_mtime_ns
-            self.moved, self.pairing = newest.moved, newest.pairing
+            self.moved, self.pairing, self.questions = newest.moved, newest.pairing, newest.questions
             return result
 
     def as_json(self) -> dict[str, object]:
@@ -116,11 +130,22 @@ class ChannelState:
             "paired": dict(self.pairing.approved),
             "codes": [[one.code, one.sender, one.at] for one in self.pairing.open],
             "wrong_tries": self.pairing.wrong_tries,
+            "questions": [astuple(one) for one in self.questions],
         }
 
     def move(self, old: str, new: str) -> None:
         """Note that a group has a new id."""
         self.moved = {**self.moved, old: new}
+
+    def keep_question(self, question: KeptQuestion) -> None:
+        """Note that a question is shown."""
+        self.questions = (*self.questions, question)[-KEPT_QUESTIONS:]
+
+    def drop_question(self, session_key: str, question: str) -> None:
+        """Note that a question is settled."""
+        self.questions = tuple(
+            one for one in self.questions if (one.session_key, one.question) != (session_key, question)
+        )
 
     def ask(self, sender: str, *, now: float) -> str | None:
         """Return a stranger's code, if there is to be one."""

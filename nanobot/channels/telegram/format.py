@@ -4,7 +4,7 @@ Promises: everything that was written is shown; offsets count UTF-16 units, are 
 inside code are left out, and at most ``MAX_ENTITIES`` are returned (``splitting`` cuts answers so that none is left out).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from telegramify_markdown import MessageEntity, RenderConfig, convert
@@ -37,11 +37,20 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
+class Button:
+    """A button under a message; ``data`` is what comes back when it is pressed, 64 bytes at most."""
+
+    text: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rendered:
-    """A message's text and its entities."""
+    """A message's text, its entities, and a row of buttons under it."""
 
     text: str
     entities: tuple[Entity, ...] = ()
+    buttons: tuple[Button, ...] = ()
 
 
 def _config() -> RenderConfig:
@@ -104,7 +113,7 @@ def prefixed(prefix: str, rendered: Rendered) -> Rendered:
     """Return the message with a plain text before it."""
     by = utf16_units(prefix)
     moved = (Entity(e.type, e.offset + by, e.length, e.url, e.language) for e in rendered.entities)
-    return Rendered(prefix + rendered.text, tuple(moved))
+    return replace(rendered, text=prefix + rendered.text, entities=tuple(moved))
 
 
 def _legal(entities: list[MessageEntity], end: int) -> tuple[Entity, ...]:

@@ -4,7 +4,7 @@ Each chat has a lane, in order; lanes do not wait for each other, so neither a l
 chats.  An update counts as done only when its message is accepted (or is known to be for nobody); until then its id is in ``open``
 and must not be acknowledged.  What cannot be dealt with at all is put into quarantine, so that it cannot come back for ever.
 
-Button presses and ``/stop`` do not wait in lanes: the chat they belong to may be waiting for them.
+Button presses and what people type instead (``URGENT``) do not wait in lanes: the chat they belong to may be waiting for them.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from nanobot.channels.telegram.inbound import (
     read_update,
     to_inbound,
 )
+from nanobot.channels.telegram.questions import PREFIX
 from nanobot.errors import ChannelError, SessionError
 
 log = logging.getLogger(__name__)
@@ -39,17 +40,18 @@ ALBUM_WAIT_S = 0.6
 ALBUM_WAITS_MAX = 10
 ACCEPT_TRIES = 6
 KEPT_ALBUMS = 256
+URGENT = ("/stop", "/approve", "/deny")
 
 
 @dataclass(frozen=True, kw_only=True)
 class IngressPorts:
     """What ingress needs of others.
 
-    ``judge`` decides who may come in; ``fetch`` downloads a file and never fails (it says in the second value why there is none);
-    ``refuse`` deals with strangers; ``note_move`` and ``moved`` learn of new chat ids, at once and for good; ``session_chat`` maps
-    them back; ``press`` ends the waiting sign on a button; ``quarantine`` keeps what cannot be read; ``intercept`` may take a
-    message that is for the channel itself; ``heard`` is told of each message before it is accepted; ``tell`` sends a line to a
-    chat.
+    ``judge`` decides who may come in; ``fetch`` downloads a file and never fails (it says in the second value why there is
+    none); ``refuse`` deals with strangers; ``note_move`` and ``moved`` learn of new chat ids, at once and for good;
+    ``session_chat`` maps them back; ``press`` ends the waiting sign on a button; ``decide`` carries out a press on a button of
+    a question; ``quarantine`` keeps what cannot be read; ``intercept`` may take a message that is for the channel itself;
+    ``heard`` is told of each message before it is accepted; ``tell`` sends a line to a chat.
     """
 
     judge: Callable[[Said | Pressed], Verdict]
@@ -59,6 +61,7 @@ class IngressPorts:
     moved: Callable[[Moved], Awaitable[None]]
     session_chat: Callable[[str], str]
     press: Callable[[str], Awaitable[None]]
+    decide: Callable[[Pressed, Verdict, str], Awaitable[None]]
     quarantine: Callable[[object, str], Awaitable[None]]
     intercept: Callable[[Said, InboundMessage], Awaitable[bool]]
     heard: Callable[[InboundMessage], None]
@@ -104,7 +107,7 @@ class Ingress:
         item = _Item(number, raw, incoming)
         if isinstance(incoming, Ignored):
             self._done(item)
-        elif isinstance(incoming, Pressed) or (isinstance(incoming, Said) and _is_stop(incoming)):
+        elif isinstance(incoming, Pressed) or (isinstance(incoming, Said) and _is_urgent(incoming)):
             group.create_task(self._guarded([item]), name=f"{self._name} urgent {update_id}")
         else:
             self._queue(item, incoming, group)
@@ -199,8 +202,11 @@ class Ingress:
         return replace(message, id=f"{message.id}:{min(numbers)}") if late else message
 
     async def _pressed(self, pressed: Pressed) -> None:
-        await self._ports.press(pressed.query)
         verdict = self._ports.judge(pressed)
+        if pressed.data.startswith(PREFIX):
+            await self._ports.decide(pressed, verdict, self._ports.session_chat(pressed.origin.chat))
+        else:
+            await self._ports.press(pressed.query)
         if not isinstance(verdict, Admitted):
             await self._turned_away(pressed, verdict)
             return
@@ -263,8 +269,8 @@ def _read(raw: object, me: Me) -> tuple[int | None, Incoming | None, str]:
         return update_id, None, f"it cannot be read: {type(error).__name__}: {error}"
 
 
-def _is_stop(said: Said) -> bool:
-    return said.command is not None and said.command.split(maxsplit=1)[0].lower() == "/stop"
+def _is_urgent(said: Said) -> bool:
+    return said.command is not None and said.command.split(maxsplit=1)[0].lower() in URGENT
 
 
 def _album(item: _Item) -> str | None:

@@ -127,7 +127,7 @@ class Outbox:
                 return replace(way, topic=None, reply_to=None)
             case _ if not way.is_plain:
                 log.warning("channel %s: %s; the text goes out without styles", self._name, error)
-                return replace(way, rendered=plain(way.rendered.text), is_plain=True)
+                return replace(way, rendered=replace(way.rendered, entities=()), is_plain=True)
             case _:
                 raise error
 

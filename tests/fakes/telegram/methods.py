@@ -21,6 +21,7 @@ class World(Protocol):
     rooms: dict[int, ChatRoom]
     callbacks: dict[str, float]
     answered: dict[str, str]
+    alerts: list[str]
     files: dict[str, tuple[str, bytes, int]]
     commands: list[dict[str, Any]]
     message_gap_s: float | None
@@ -94,6 +95,18 @@ def edit_message_text(world: World, params: Params) -> dict[str, Any]:
     return _as_json(world, room, message)
 
 
+def edit_message_reply_markup(world: World, params: Params) -> dict[str, Any]:
+    room = _room(world, params)
+    message = room.messages.get(params.required("message_id"))
+    if message is None or message.is_deleted or not message.by_bot:
+        raise Refusal(400, "Bad Request: message to edit not found")
+    markup = check_markup(params.parsed("reply_markup"))
+    if message.markup == markup:
+        raise Refusal(400, "Bad Request: message is not modified")
+    message.markup = markup
+    return _as_json(world, room, message)
+
+
 def delete_message(world: World, params: Params) -> bool:
     room = _room(world, params)
     message = room.messages.get(params.required("message_id"))
@@ -120,6 +133,8 @@ def answer_callback_query(world: World, params: Params) -> bool:
     if len(text) > 200:
         raise Refusal(400, "Bad Request: MESSAGE_TOO_LONG")
     world.answered[params.text("callback_query_id")] = text
+    if params.parsed("show_alert"):
+        world.alerts.append(text)
     return True
 
 
@@ -240,6 +255,7 @@ METHODS: dict[str, Method] = {
     "sendphoto": send_photo,
     "senddocument": send_document,
     "editmessagetext": edit_message_text,
+    "editmessagereplymarkup": edit_message_reply_markup,
     "deletemessage": delete_message,
     "sendchataction": send_chat_action,
     "answercallbackquery": answer_callback_query,

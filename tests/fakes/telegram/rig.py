@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from nanobot.bus.events import Acceptance, Accepted, Duplicate, InboundMessage, Route
 from nanobot.bus.runtime_bus import RuntimeEventBus, RuntimeEventPublisher
-from nanobot.bus.runtime_events import TextDelta, ToolFinished, ToolStarted, TurnFinished, TurnStarted
+from nanobot.bus.runtime_events import Decided, TextDelta, ToolFinished, ToolStarted, TurnFinished, TurnStarted, Waiting
 from nanobot.channels.base import OutboundPart
 from nanobot.channels.telegram.channel import TelegramChannel
 from nanobot.channels.telegram.format import split_answer
@@ -36,6 +36,12 @@ class Turn:
     def tool_ended(self, call: str = "c1") -> None:
         self._publisher.emit(ToolFinished(call, "exec", False, 1.0, 1))
 
+    def asks(self, question: str, number: int = 5) -> None:
+        self._publisher.emit(Waiting(question, f"e{number}", f"e{number}.0"))
+
+    def decided(self, decision: str, by: str, number: int = 5) -> None:
+        self._publisher.emit(Decided(f"e{number}", decision, by))
+
     def end(self, text: str, *, stop_reason: str = "completed", error: str | None = None) -> None:
         self._publisher.emit(TurnFinished(stop_reason, text, error))
 
@@ -61,6 +67,7 @@ class Rig:
         self.accepted: list[InboundMessage] = []
         self.seen: set[str] = set()
         self.recorded: list[tuple[str, int, str, str | None]] = []
+        self.decided: list[tuple[str, str, str, str]] = []
         self.rounds: list[str | None] = []
         self.before_accept: Callable[[InboundMessage], None] = lambda message: None
         self.listening: asyncio.Task[None] | None = None
@@ -76,6 +83,7 @@ class Rig:
             settings,
             events=self.events,
             record=self._record,
+            decide=self._decide,
             data_dir=self._path,
             progress=self._progress,
             commands={"help": "what you can type"},
@@ -150,6 +158,10 @@ class Rig:
 
     async def _record(self, out: str, session_key: str, part: int, state: str, ref: str | None) -> None:
         self.recorded.append((out, part, state, ref))
+
+    def _decide(self, session_key: str, decision: str, *, by: str, role: str, question: str = "") -> str:
+        self.decided.append((session_key, question, decision, by))
+        return "It may run now."
 
     def _progress(self, error: str | None = None) -> None:
         self.rounds.append(error)

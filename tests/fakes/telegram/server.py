@@ -57,6 +57,7 @@ class TelegramServer:
         self.rooms: dict[int, ChatRoom] = {}
         self.callbacks: dict[str, float] = {}
         self.answered: dict[str, str] = {}
+        self.alerts: list[str] = []
         self.files: dict[str, tuple[str, bytes, int]] = {}
         self.commands: list[dict[str, Any]] = []
         self.message_gap_s = message_gap_s
@@ -125,6 +126,9 @@ class TelegramServer:
         query = f"q{self.next_message_id()}"
         self.callbacks[query] = self.clock()
         message = {"message_id": message_id, "date": 1_700_000_000, "chat": self.chat(chat).as_json()}
+        shown = self.chat(chat).messages.get(message_id)
+        if shown is not None and shown.thread is not None:
+            message |= {"message_thread_id": shown.thread, "is_topic_message": True}
         sender = {"id": from_id, "is_bot": False, "first_name": "Person"}
         body = {"id": query, "from": sender, "chat_instance": "1", "data": data, "message": message}
         self.push_update({"callback_query": body})

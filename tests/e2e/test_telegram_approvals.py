@@ -1,0 +1,112 @@
+"""Approvals from end to end: the real daemon, a model server and a Telegram server; a call waits for a tap."""
+
+import json
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_telegram import Home, world
+from tests.fakes.llm_server import Call, LLMServer, Reply
+from tests.fakes.telegram.chats import Seen
+from tests.fakes.telegram_server import TelegramServer
+
+APPEND = "echo ran >> marks.txt"
+
+
+@asynccontextmanager
+async def asking(path: Path, *replies: Reply) -> AsyncGenerator[tuple[Home, TelegramServer, LLMServer]]:
+    """Yield a world whose ``exec`` has to be allowed."""
+    async with world(path, *replies) as (home, telegram, model):
+        settings = json.loads(home.config.read_text())
+        home.config.write_text(json.dumps(settings | {"tools": {"ask_before": ["exec"]}}))
+        yield home, telegram, model
+
+
+def with_buttons(telegram: TelegramServer, chat: int) -> list[Seen]:
+    return [seen for seen in telegram.chat(chat).visible if seen.markup]
+
+
+async def tap(home: Home, telegram: TelegramServer, seen: Seen, text: str, *, chat: int = 1, by: int = 1) -> str:
+    """Press the button of that name and return what the person is told."""
+    data = next(one["callback_data"] for one in (seen.markup or {})["inline_keyboard"][0] if one["text"] == text)
+    query = telegram.push_callback(chat, data, from_id=by, message_id=seen.message_id)
+    await home.until(lambda: query in telegram.answered, "an answer to a press")
+    return telegram.answered[query]
+
+
+def marks(home: Home) -> list[str]:
+    path = home.path / "work" / "marks.txt"
+    return path.read_text().split() if path.exists() else []
+
+
+@pytest.mark.parametrize(
+    ("button", "ran", "line"),
+    [("Allow once", ["ran"], "✅ Allowed once by Person."), ("Deny", [], "🚫 Denied by Person.")],
+)
+async def test_l01_a_tap_decides(tmp_path: Path, button: str, ran: list[str], line: str) -> None:
+    """The command runs once, or not at all; the menu offers the same in words."""
+    replies = [Reply(tool_calls=[Call("exec", {"command": APPEND})]), Reply("done")]
+    async with asking(tmp_path, *replies) as (home, telegram, _), home.gateway():
+        telegram.push_text(1, "do it")
+        await home.until(lambda: with_buttons(telegram, 1), "a question")
+        question = with_buttons(telegram, 1)[0]
+        assert marks(home) == []
+        refused = await tap(home, telegram, question, button, by=2)
+        await tap(home, telegram, question, button)
+        await home.until(lambda: "done" in telegram.chat(1).answers, "the answer")
+        again = await tap(home, telegram, question, button) if question.markup else ""
+        await home.until(lambda: not with_buttons(telegram, 1), "no buttons")
+
+        assert refused == "Only an owner may decide this."
+        assert again in ("", "That was decided already.")
+        assert marks(home) == ran
+        assert question.text.endswith(line)
+        assert {"approve", "deny"} <= {command["command"] for command in telegram.commands}
+
+
+async def test_l01_words_decide_too(tmp_path: Path) -> None:
+    """/approve does what the button does, and takes it away."""
+    replies = [Reply(tool_calls=[Call("exec", {"command": APPEND})]), Reply("done")]
+    async with asking(tmp_path, *replies) as (home, telegram, _), home.gateway():
+        telegram.push_text(1, "do it")
+        await home.until(lambda: with_buttons(telegram, 1), "a question")
+        telegram.push_text(1, "/approve")
+        await home.until(lambda: "done" in telegram.chat(1).answers, "the answer")
+        await home.until(lambda: not with_buttons(telegram, 1), "no buttons")
+
+        assert marks(home) == ["ran"]
+        assert any("✅ Allowed once by Person 1." in text for text in telegram.chat(1).answers)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+async def test_l01_a_question_outlives_the_daemon(tmp_path: Path, how: signal.Signals) -> None:
+    """After a restart or a crash there is one live question, the message from before; a tap while it was down counts."""
+    replies = [Reply(tool_calls=[Call("exec", {"command": APPEND})]), Reply("done")]
+    async with asking(tmp_path, *replies) as (home, telegram, model):
+        async with home.gateway() as process:
+            telegram.push_text(1, "do it")
+            await home.until(lambda: with_buttons(telegram, 1), "a question")
+            await home.until(lambda: "questions" in _state(home), "a note of it")
+            await home.until(lambda: not telegram.updates.waiting, "acknowledgement")
+            process.send_signal(how)
+            await process.wait()
+        question = with_buttons(telegram, 1)[0]
+        data = (question.markup or {})["inline_keyboard"][0][0]["callback_data"]
+        telegram.push_callback(1, data, from_id=1, message_id=question.message_id)
+        async with home.gateway():
+            await home.until(lambda: any("done" in text for text in telegram.chat(1).answers), "the answer")
+            await home.until(lambda: not with_buttons(telegram, 1), "no buttons")
+
+    asked = [text for text in telegram.chat(1).answers if text.startswith("❓")]
+    assert len(asked) == 1
+    assert asked[0].endswith("✅ Allowed once by Person.")
+    assert marks(home) == ["ran"]
+    assert len(model.chats) == 2
+
+
+def _state(home: Home) -> dict[str, object]:
+    path = home.path / "data" / "channels" / "tg.json"
+    return json.loads(path.read_text()) if path.exists() else {}
