@@ -4,9 +4,8 @@ from collections.abc import Iterable
 
 from nanobot.agent.repair import INTERRUPTED
 from nanobot.agent.spec import AgentRunResult
-from nanobot.bus.events import OutboundMessage
 from nanobot.messages import ToolCall, ToolMessage
-from nanobot.session.entries import EntryId, Finished
+from nanobot.session.entries import EntryId
 
 _STOPPED_CALLS = {
     "user_stop": "[stopped by the user while it ran; outcome unknown: check before you repeat it]",
@@ -42,19 +41,3 @@ def closing_results(calls: Iterable[ToolCall], *, entry: EntryId, stop_reason: s
     """Return a result for each call that is still open."""
     text = _STOPPED_CALLS.get(stop_reason, INTERRUPTED)
     return tuple(ToolMessage(call.id, call.name, text, is_error=True, entry=entry) for call in calls)
-
-
-def outbound(key: str, finished: Finished, text: str) -> tuple[OutboundMessage, ...]:
-    """Return the answers that a closing line owes, as messages for the outboxes."""
-    return tuple(
-        OutboundMessage(
-            out=owed.out,
-            session_key=key,
-            route=owed.route,
-            text=text,
-            parts=owed.parts,
-            states=("owed",) * len(owed.parts),
-            refs=(None,) * len(owed.parts),
-        )
-        for owed in finished.owed
-    )

@@ -260,8 +260,7 @@ class Consolidator:
                 carry=state.carry(),
             )
         )
-        chosen = state.settings.get("model")
-        window = self._models.resolve(chosen if isinstance(chosen, str) else None).window
+        window = self._models.resolve(state.model).window
         shorten_tail(session, self._boundaries(session), budget=prompt_budget(window, self._agent.max_tokens))
         after = sum(map(estimate_message, govern(session.messages, self._boundaries(session))))
         self._events.publish(Compacted(session.key, before, after))

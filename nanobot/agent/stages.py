@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 
 from nanobot.agent import commands
 from nanobot.agent.approvals import Decision
-from nanobot.agent.closing import closing_results, outbound, told, unkept
+from nanobot.agent.closing import closing_results, told, unkept
 from nanobot.agent.commands import CommandContext, Outcome
 from nanobot.agent.head import Heads
 from nanobot.agent.meter import known_window
@@ -29,6 +29,7 @@ from nanobot.errors import DiskRefused
 from nanobot.messages import ToolMessage, UserMessage
 from nanobot.session.entries import Entry, EntryId, Finished, Owed, Resumed, Started
 from nanobot.session.manager import Session
+from nanobot.session.outbox import owed_by
 
 log = logging.getLogger(__name__)
 
@@ -217,7 +218,7 @@ class Stages:
         return replace(result, content=f"{notice}\n\n{result.content}".strip()) if notice else result
 
     def _outbound(self, session: Session, finished: Finished, text: str, notice: str) -> tuple[OutboundMessage, ...]:
-        messages = outbound(session.key, finished, text)
+        messages = owed_by(finished, session.key, text)
         return tuple(self._with_notice(message, notice) for message in messages) if notice else messages
 
     def _with_notice(self, message: OutboundMessage, notice: str) -> OutboundMessage:
@@ -237,7 +238,7 @@ class Stages:
         """Close a command: what it did and the answer it owes, in one line.  Does not wait for the disk: a stop must not."""
         finished = self._command_line(session, message, outcome, ())
         session.append(finished)
-        return outbound(session.key, finished, outcome.text)
+        return owed_by(finished, session.key, outcome.text)
 
     def _command_line(
         self, session: Session, message: InboundMessage, outcome: Outcome, superseded: tuple[str, ...]
@@ -311,8 +312,7 @@ class Stages:
 
     def model_of(self, session: Session) -> Model:
         """Return the model this session uses."""
-        chosen = session.log.settings.get("model")
-        return self.models.resolve(chosen if isinstance(chosen, str) else None)
+        return self.models.resolve(session.log.model)
 
 
 async def _kept(session: Session, entry: Entry) -> str | None:

@@ -7,7 +7,7 @@ Three lists live here.  ``rows`` is the transcript since the floor: what was sai
 ``pending`` is the inbox: accepted and not yet taken up.  ``owed`` is the outbox: answers with parts that are not settled.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -23,7 +23,6 @@ from nanobot.session.entries import (
     Finished,
     Head,
     Intent,
-    Owed,
     Question,
     Reset,
     Resumed,
@@ -32,10 +31,11 @@ from nanobot.session.entries import (
     Summary,
     Undo,
 )
+from nanobot.session.inbox import Inbox
+from nanobot.session.outbox import Anchor, Outbox, owed_by
 
 KEPT_IDS = 512  # inbound ids that outlive a floor, for recognising duplicates
 KEPT_RESULTS = 64  # finished Turns whose result a repeated direct call may ask for
-SETTLED = frozenset({"sent", "refused", "withdrawn"})
 
 
 def number(entry_id: EntryId) -> int:
@@ -99,9 +99,7 @@ class SessionLog:
         self.key = key
         self.rows: list[Row] = []
         self._messages: list[Message] = []  # of ``rows``, as far as they were asked for
-        self.pending: dict[str, InboundMessage] = {}
         self.open: OpenTurn | None = None
-        self.owed: dict[str, OutboundMessage] = {}
         self.recorded: dict[str, Recorded] = {}
         self.head: Head | None = None
         self.cuts: dict[str, Cut] = {}
@@ -109,17 +107,14 @@ class SessionLog:
         self.before_summary: BeforeSummary | None = None  # of the newest summary, as far as it was read
         self.settings: JsonObject = {}
         self.usage = Usage()
-        self.seen: dict[str, None] = {}
         self.last_turn = 0
         self.resets = 0  # since this fold began, like ``undone``: to notice that a snapshot is void
         self.undone = 0
-        self._early: dict[str, list[Delivery]] = {}  # of the open Turn's answer, which is not owed yet: drafts
+        self.summary_position = 0  # where in the fold the newest summary stands
+        self._inbox = Inbox()
+        self._outbox = Outbox()
         self._last_id = 0
         self._position = 0
-        self._summary_position = 0
-        self._anchors: dict[
-            str, tuple[int, EntryId]
-        ] = {}  # pending inbound or owed answer -> the oldest entry it needs
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
@@ -141,6 +136,27 @@ class SessionLog:
             known.clear()
         known += [row.message for row in rows[len(known) :]]
         return known.copy()
+
+    @property
+    def pending(self) -> Mapping[str, InboundMessage]:
+        """The messages that nothing has taken up yet, by id, oldest first."""
+        return self._inbox.pending
+
+    @property
+    def seen(self) -> Collection[str]:
+        """The ids of inbound messages, as far as they are known, oldest first."""
+        return self._inbox.seen
+
+    @property
+    def owed(self) -> Mapping[str, OutboundMessage]:
+        """The answers with parts that are not settled."""
+        return self._outbox.owed
+
+    @property
+    def model(self) -> str | None:
+        """The reference of the model that was chosen for this session, if one was."""
+        chosen = self.settings.get("model")
+        return chosen if isinstance(chosen, str) else None
 
     def turn_rows(self, turn: str) -> list[Row]:
         """Return the rows of one Turn, oldest first.  They lie together, and the last Turn's are found at once."""
@@ -170,11 +186,12 @@ class SessionLog:
         ``without_summary`` says that the summary so far is about to be superseded, ``taken`` which pending messages are about to be
         taken up.  None when nothing is needed.
         """
-        needed = [anchor for name, anchor in self._anchors.items() if name not in taken]
+        needed = [(place, name) for name, place in self._inbox.arrived.items() if name not in taken]
+        needed += self._outbox.anchors.values()
         if self.open:
             needed.append((self.open.position, self.open.started))
         if self.summary and not without_summary:
-            needed.append((self._summary_position, self.summary.id))
+            needed.append((self.summary_position, self.summary.id))
         needed += [(row.position, row.entry) for row in self.rows if row.entry == keep_from]
         return min(needed)[1] if needed else None
 
@@ -206,11 +223,10 @@ class SessionLog:
         """Take one more entry into account."""
         self._position += 1
         self._last_id = max(self._last_id, number(entry.id))
+        self._inbox.note(entry)
         if isinstance(entry, Cut | Summary | Reset | Finished) and entry.carry:
             self._restore(entry.carry)
         match entry:
-            case InboundMessage():
-                self._arrived(entry)
             case Started():
                 self._started(entry)
             case Step():
@@ -229,7 +245,7 @@ class SessionLog:
                 if self.open and self.open.turn == entry.turn:
                     self.open.resumed = entry.n
             case Delivery():
-                self._delivered(entry)
+                self._outbox.deliver(entry, open_turn=self.open.turn if self.open else None)
             case Head():
                 self.head = entry
             case Cut():
@@ -243,23 +259,9 @@ class SessionLog:
             case _:
                 pass
 
-    def _arrived(self, message: InboundMessage) -> None:
-        if message.id in self.seen:
-            return
-        self.seen[message.id] = None
-        self.pending[message.id] = message
-        self._anchors[message.id] = (self._position, message.id)
-
-    def _take_up(self, inbound: Iterable[str]) -> None:
-        for message_id in inbound:
-            self.seen[message_id] = None
-            self.pending.pop(message_id, None)
-            self._anchors.pop(message_id, None)
-
     def _started(self, entry: Started) -> None:
         if entry.undoes:
             self._undo(entry.undoes)
-        self._take_up(entry.inbound)
         self.last_turn = max(self.last_turn, int(entry.turn[1:]) if entry.turn[1:].isdigit() else 0)
         self.open = OpenTurn(
             turn=entry.turn,
@@ -272,7 +274,6 @@ class SessionLog:
         self._add(entry.message, entry.id, entry.turn)
 
     def _said(self, entry: Step) -> None:
-        self._take_up(entry.inbound)
         if entry.usage:
             self.usage += entry.usage
         turn = self.open if self.open and self.open.turn == entry.turn else None
@@ -306,24 +307,16 @@ class SessionLog:
         answer = next((row for row in reversed(self.rows) if row.entry == entry.answer), None) if entry.answer else None
         content = entry.content if entry.content is not None else _text(answer)
         inbound = entry.inbound
-        began: tuple[int, EntryId] | None = None
+        began: Anchor | None = None
         if self.open and self.open.turn == entry.turn:
             began = (self.open.position, self.open.started)
             inbound = (*self.open.inbound, *inbound)
             self.open = None
-        self._take_up(entry.inbound)
-        for owed in entry.owed:
-            self.owed[owed.out] = _outbound(self.key, owed, content)
-            at = (answer.position, answer.entry) if answer else (self._position, entry.id)
-            early = self._early.pop(owed.out, None)
-            self._anchors[owed.out] = began if early and began else at
-            for delivery in early or ():
-                self._delivered(delivery)
+        anchor = (answer.position, answer.entry) if answer else (self._position, entry.id)
+        self._outbox.owe(owed_by(entry, self.key, content), anchor=anchor, began=began)
         tools = tuple(
             row.message.name for row in self.turn_rows(entry.turn or "") if isinstance(row.message, ToolMessage)
         )
-        if began:
-            self._early.clear()
         for message_id in inbound:
             self.recorded[message_id] = Recorded(entry, content, tools)
         while len(self.recorded) > KEPT_RESULTS:
@@ -347,20 +340,6 @@ class SessionLog:
             case _:
                 pass
 
-    def _delivered(self, entry: Delivery) -> None:
-        message = self.owed.get(entry.out)
-        if message is None and self.open and entry.out.startswith(f"{self.open.turn}."):
-            self._early.setdefault(entry.out, []).append(entry)
-        if message is None or not 0 <= entry.part < len(message.parts):
-            return
-        states, refs = list(message.states), list(message.refs)
-        states[entry.part] = entry.state
-        refs[entry.part] = entry.ref if entry.ref is not None else refs[entry.part]
-        self.owed[entry.out] = replace(message, states=tuple(states), refs=tuple(refs))
-        if SETTLED.issuperset(states):
-            del self.owed[entry.out]
-            self._anchors.pop(entry.out, None)
-
     def _cut(self, entry: Cut) -> None:
         self.cuts[entry.pass_name] = entry
         if entry.usage:
@@ -370,9 +349,9 @@ class SessionLog:
             self._drop_before(entry.at)
 
     def _summarized(self, entry: Summary) -> None:
-        self.before_summary = BeforeSummary(tuple(self.rows), self.summary, self._summary_position, dict(self.cuts))
+        self.before_summary = BeforeSummary(tuple(self.rows), self.summary, self.summary_position, dict(self.cuts))
         self.summary = entry
-        self._summary_position = self._position
+        self.summary_position = self._position
         self.head = None
         if entry.usage:
             self.usage += entry.usage
@@ -387,16 +366,11 @@ class SessionLog:
             return
         last = number(before.rows[-1].entry) if before.rows else -1
         self.rows = [*before.rows, *(row for row in self.rows if number(row.entry) > last)]
-        self.summary, self._summary_position = before.summary, before.summary_position
+        self.summary, self.summary_position = before.summary, before.summary_position
         self.cuts = {**before.cuts, **self.cuts}
         self.head = None
         self.before_summary = None
         self.undone += 1
-
-    @property
-    def summary_position(self) -> int:
-        """Where in the fold the newest summary stands."""
-        return self._summary_position
 
     def _drop_before(self, entry: EntryId) -> None:
         keep = next(
@@ -426,16 +400,13 @@ class SessionLog:
             if name not in ("snip", "bare") or number(cut.at) < first
         }
         del self.rows[start:]
-        for out in [out for out in self.owed if out.partition(".")[0] in gone]:
-            del self.owed[out]
-            self._anchors.pop(out, None)
+        self._outbox.withdraw(gone)
         if self.open and self.open.turn in gone:
             self.open = None
 
     def _restore(self, carry: JsonObject) -> None:
         """Adopt what an entry with a floor carries: it speaks for everything before itself."""
         known = cast("dict[str, Any]", carry)
-        self.seen = {str(message_id): None for message_id in known.get("seen", ())} | self.seen
         self.last_turn = max(self.last_turn, int(known.get("turns", 0)))
         self.settings = {**known.get("settings", {})}
         self.usage = Usage(**known.get("usage", {}))
@@ -445,16 +416,3 @@ class SessionLog:
 
 def _text(row: Row | None) -> str:
     return row.message.text if row else ""
-
-
-def _outbound(key: SessionKey, owed: Owed, text: str) -> OutboundMessage:
-    count = len(owed.parts)
-    return OutboundMessage(
-        out=owed.out,
-        session_key=key,
-        route=owed.route,
-        text=text,
-        parts=owed.parts,
-        states=("owed",) * count,
-        refs=(None,) * count,
-    )

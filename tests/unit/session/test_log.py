@@ -22,7 +22,7 @@ from nanobot.session.entries import (
     Summary,
     Undo,
 )
-from nanobot.session.log import SessionLog, number
+from nanobot.session.log import KEPT_IDS, SessionLog, number
 
 AT = datetime(2026, 11, 30, tzinfo=UTC)
 ROUTE = Route("test", "1")
@@ -170,6 +170,17 @@ def test_a_reset_forgets_the_conversation_but_not_the_inbox() -> None:
     assert list(log.pending) == ["m9"]
     assert log.settings == {"model": "x/y"}
     assert {"m1", "m9"} <= set(log.seen)
+
+
+def test_the_newest_ids_are_the_ones_carried_over_every_floor() -> None:
+    """A session that lives through several floors forgets its oldest messages first, never some from the middle."""
+    log = SessionLog("k")
+    ids = [f"m{n}" for n in range(KEPT_IDS + 100)]
+    log.extend(inbound(one) for one in ids)
+    log.apply(Reset(id="e1", floor="e1", carry=log.carry()))
+    again = folded(Reset(id="e2", floor="e2", carry=log.carry()), inbound("new"))
+
+    assert list(again.seen) == [*ids[-KEPT_IDS:], "new"]
 
 
 @pytest.mark.parametrize("pass_name", ["trim", "microcompact"])
