@@ -72,6 +72,11 @@ def parse(text: str) -> tuple[str, str]:
     return word[1:].partition("@")[0].lower(), "".join(rest).strip()
 
 
+def find(text: str) -> Command | None:
+    """Return the command that a message is; None for an unknown one and for any other message."""
+    return COMMANDS.get(parse(text)[0]) if is_command(text) else None
+
+
 async def run(text: str, context: CommandContext) -> Outcome:
     """Carry a command out; an unknown one is answered with the closest known."""
     name, rest = parse(text)

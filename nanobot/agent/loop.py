@@ -15,39 +15,24 @@ from uuid import uuid4
 
 from nanobot.agent import commands
 from nanobot.agent.approvals import Decision
-from nanobot.agent.closing import content_of
+from nanobot.agent.direct import Callers, Waiting, recorded_result
 from nanobot.agent.stages import Stages
 from nanobot.agent.taking import is_late, next_message
-from nanobot.agent.turn import Running, TurnContext, TurnResult, drive
+from nanobot.agent.turn import Running, TurnContext, TurnResult, drive, failed
 from nanobot.bus.events import Acceptance, Duplicate, InboundMessage, Media, Role, SessionKey
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus, RuntimeEventPublisher
 from nanobot.errors import MisuseError, NanobotError, StopCause
 from nanobot.session.entries import EntryId, Finished
-from nanobot.session.log import Recorded, SessionLog
 from nanobot.session.manager import Session, SessionManager
 
 log = logging.getLogger(__name__)
 
-_SEARCHED_ENTRIES = 5_000  # how far back a repeated direct call looks for its recorded result
 _STOP_DEADLINE_S = 30.0  # how long a cancelled caller waits for its Turn to be closed
 
 # The sessions whose Turns the current task belongs to, outermost first.  A context variable because a tool may start tasks of its
 # own, and every one of them must be known as the Turn's: it would wait for itself for ever otherwise.
 _inside: ContextVar[tuple[SessionKey, ...]] = ContextVar("nanobot_turns", default=())
-
-
-class _Waiting:
-    """Who waits for a direct message: so many callers, for one result."""
-
-    def __init__(self, result: asyncio.Future[TurnResult]) -> None:
-        self.result = result
-        self.callers = 0
-
-    def settle(self, result: TurnResult) -> None:
-        """Give them the result, unless they have one."""
-        if not self.result.done():
-            self.result.set_result(result)
 
 
 class AgentLoop:
@@ -74,7 +59,7 @@ class AgentLoop:
         self._gather_s = gather_s
         self._workers: dict[SessionKey, asyncio.Task[None]] = {}
         self._running: dict[SessionKey, Running] = {}
-        self._waiting: dict[tuple[SessionKey, str], _Waiting] = {}
+        self._callers = Callers()
         self._entering: set[asyncio.Task[Acceptance]] = set()
         self._closing = False
 
@@ -105,7 +90,6 @@ class AgentLoop:
         session_key: SessionKey,
         message_id: str | None = None,
         media: Sequence[Media] = (),
-        sender: str = "script",
     ) -> TurnResult:
         """Run one message as a Turn and return its result; see ``Nanobot.process_direct``."""
         if session_key in _inside.get():
@@ -115,30 +99,27 @@ class AgentLoop:
         message = InboundMessage(
             id=f"direct:{message_id or uuid4().hex}",  # never like an entry's own id
             session_key=session_key,
-            sender=sender,
+            sender="script",
             text=text,
             at=self._stages.run_stage.now(),
             media=tuple(media),
         )
         if self._closing:
             return _not_taken_up(session_key)
-        place = (session_key, message.id)
-        waiting = self._waiting.setdefault(place, _Waiting(asyncio.get_running_loop().create_future()))
-        waiting.callers += 1
+        waiting = self._callers.join(session_key, message.id)
         try:
             acceptance = await asyncio.shield(self._enter(message, self.dispatch))
             if isinstance(acceptance, Duplicate):
-                recorded = await self._recorded(session_key, message.id)
+                async with self._sessions.open(session_key) as session:
+                    recorded = await recorded_result(await session.restore(), message.id)
                 if recorded is not None:
                     return recorded
             return await asyncio.shield(waiting.result)
         finally:
             waiting.callers -= 1
-            if not waiting.callers:
-                if not waiting.result.done():
-                    await self._withdraw(session_key, message.id, waiting.result)
-                if self._waiting.get(place) is waiting and not waiting.callers:
-                    del self._waiting[place]
+            if not waiting.callers and not waiting.result.done():
+                await self._withdraw(waiting)
+            self._callers.forget(waiting)
 
     def _enter(self, message: InboundMessage, hand_on: Callable[[InboundMessage], object]) -> asyncio.Task[Acceptance]:
         """Accept a message and hand it on, in a task of ours: a caller that leaves meanwhile must not leave it half accepted."""
@@ -149,7 +130,7 @@ class AgentLoop:
 
     async def _accept(self, message: InboundMessage, hand_on: Callable[[InboundMessage], object]) -> Acceptance:
         acceptance = await self._sessions.accept(message)
-        if message.route is None and (message.session_key, message.id) not in self._waiting:
+        if message.route is None and not self._callers.wait_for(message.session_key, message.id):
             self._ensure_worker(message.session_key)  # its caller has left: it is only put in order
         elif not isinstance(acceptance, Duplicate) or self._is_pending(message):
             hand_on(message)
@@ -158,7 +139,7 @@ class AgentLoop:
     def dispatch(self, message: InboundMessage) -> None:
         """See that an accepted message is dealt with: urgent commands now, everything else by the session's worker."""
         key = message.session_key
-        command = commands.COMMANDS.get(commands.parse(message.text)[0]) if commands.is_command(message.text) else None
+        command = commands.find(message.text)
         session = self._sessions.loaded(key)
         if command is not None and command.urgent and session is not None and message.id in session.log.pending:
             self._urgent(session, message, command)
@@ -230,8 +211,8 @@ class AgentLoop:
             running.stop("shutdown")
         if self._workers:
             await asyncio.wait(set(self._workers.values()))
-        for (key, _), waiting in self._waiting.items():
-            waiting.settle(_not_taken_up(key))
+        for waiting in self._callers.of():
+            waiting.settle(_not_taken_up(waiting.key))
 
     # -- working ---------------------------------------------------------------------------------------------------------------
 
@@ -274,7 +255,7 @@ class AgentLoop:
             chosen = next_message(session.log.pending)
             assert chosen is not None
             superseded, message = chosen
-            if message.route is None and (session.key, message.id) not in self._waiting:
+            if message.route is None and not self._callers.wait_for(session.key, message.id):
                 await self._abandon(session, message)
                 return
         turn = session.log.open.turn if session.log.open else session.log.new_turn()
@@ -298,21 +279,12 @@ class AgentLoop:
         finally:
             _inside.reset(token)
             del self._running[session.key]
-            self._resolve(session.key, [*running.inbound, *superseded], context)
-
-    def _resolve(self, key: SessionKey, inbound: Sequence[str], context: TurnContext) -> None:
-        result = context.result or TurnResult(
-            content="", stop_reason="error", error=context.failure or "nanobot was stopped", session_key=key
-        )
-        for message_id in inbound:
-            waiting = self._waiting.get((key, message_id))
-            if waiting is not None:
-                waiting.settle(result)
+            result = context.result or failed(context.failure or "nanobot was stopped", session.key)
+            self._callers.settle(result, [*running.inbound, *superseded])
 
     def _fail(self, key: SessionKey, error: Exception) -> None:
-        for (waiting_key, _), waiting in self._waiting.items():
-            if waiting_key == key:
-                waiting.settle(TurnResult(content="", stop_reason="error", error=str(error), session_key=key))
+        for waiting in self._callers.of(key):
+            waiting.settle(failed(str(error), key))
 
     async def _abandon(self, session: Session, message: InboundMessage) -> None:
         """Close a direct message whose caller is gone: nobody waits for it, and nothing is owed."""
@@ -331,9 +303,8 @@ class AgentLoop:
         outcome = cast("commands.Outcome", command.run(context, commands.parse(message.text)[1]))
         for outbound in self._stages.finish_urgent(session, message, outcome):
             self._bus.publish_outbound(outbound)
-        waiting = self._waiting.get((session.key, message.id))
-        if waiting is not None:
-            waiting.settle(TurnResult(content=outcome.text, stop_reason="command", session_key=session.key))
+        result = TurnResult(content=outcome.text, stop_reason="command", session_key=session.key)
+        self._callers.settle(result, [message.id])
 
     def _is_pending(self, message: InboundMessage) -> bool:
         session = self._sessions.loaded(message.session_key)
@@ -343,37 +314,18 @@ class AgentLoop:
         running = self._running.get(key)
         return running is not None and message.id not in running.inbound
 
-    async def _withdraw(self, key: SessionKey, message_id: str, future: asyncio.Future[TurnResult]) -> None:
+    async def _withdraw(self, waiting: Waiting) -> None:
         """The caller was cancelled: stop its Turn and wait until it is closed, or take its message out of the queue."""
+        key, message_id = waiting.key, waiting.message_id
         running = self._running.get(key)
         if running is not None and message_id in running.inbound:
             running.stop("user_stop")
-            await asyncio.wait({future}, timeout=_STOP_DEADLINE_S)
+            await asyncio.wait({waiting.result}, timeout=_STOP_DEADLINE_S)
             return
         session = self._sessions.loaded(key)
         if session is not None and message_id in session.log.pending:
             entry = session.log.new_id()
             session.append(Finished(id=entry, inbound=(message_id,), stop_reason="user_stop", content=""))
-
-    async def _recorded(self, key: SessionKey, message_id: str) -> TurnResult | None:
-        """Return the result of a direct message that was answered before; None if it is still being worked on.
-
-        Raises:
-            MisuseError: it was answered so long ago that its result is out of reach.
-        """
-        async with self._sessions.open(key) as session:
-            await session.restore()
-            open_ids = session.log.open.inbound if session.log.open else []
-            if message_id in session.log.pending or message_id in open_ids:
-                return None
-            found = session.log.recorded.get(message_id)
-            if found is None:
-                older = SessionLog(key)
-                older.extend(reversed(await session.read(limit=_SEARCHED_ENTRIES)))
-                found = older.recorded.get(message_id)
-            if found is None:
-                raise MisuseError(f"message {message_id!r} was answered before, but its result is no longer at hand")
-            return _result(key, found)
 
 
 def _not_taken_up(key: SessionKey) -> TurnResult:
@@ -383,16 +335,3 @@ def _not_taken_up(key: SessionKey) -> TurnResult:
 
 def _work_left(session: Session) -> tuple[str | None, tuple[str, ...]]:
     return session.log.open.turn if session.log.open else None, tuple(session.log.pending)
-
-
-def _result(key: SessionKey, recorded: Recorded) -> TurnResult:
-    finished = recorded.finished
-    return TurnResult(
-        content=content_of(recorded.content, stop_reason=finished.stop_reason, error=finished.error),
-        stop_reason=finished.stop_reason,
-        usage=finished.usage,
-        tools_used=recorded.tools_used,
-        iterations=finished.iterations,
-        error=finished.error,
-        session_key=key,
-    )

@@ -20,7 +20,7 @@ from nanobot.agent.passes import govern
 from nanobot.agent.run_stage import RunStage
 from nanobot.agent.spec import AgentRunResult
 from nanobot.agent.taking import joined
-from nanobot.agent.turn import Event, Handler, TurnContext, TurnResult, TurnState
+from nanobot.agent.turn import Event, Handler, TurnContext, TurnResult, TurnState, failed
 from nanobot.agent.window import prompt_tokens
 from nanobot.bus.events import InboundMessage, OutboundMessage, Role, Route
 from nanobot.bus.queue import MessageBus
@@ -163,8 +163,7 @@ class Stages:
         return "ok"
 
     async def _state_respond(self, context: TurnContext) -> Event:
-        result = context.result or TurnResult(content="", stop_reason="error", error=context.failure)
-        context.result = result
+        result = context.result = context.result or failed(context.failure, context.session.key)
         self._publish(context)
         if result.stop_reason != "shutdown":
             self.compactor.after_turn(context.session, self.model_of(context.session))

@@ -7,7 +7,7 @@ join it, and never past a command.  Direct messages have no route: each is a Tur
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from nanobot.agent.commands import COMMANDS, is_command, parse
+from nanobot.agent.commands import find, is_command
 from nanobot.agent.settings import AgentSettings
 from nanobot.bus.events import InboundMessage, Role, Route
 
@@ -58,7 +58,7 @@ def can_join(message: InboundMessage, route: Route | None, role: Role) -> bool:
 
 
 def _ends_turn(message: InboundMessage) -> bool:
-    command = COMMANDS.get(parse(message.text)[0]) if is_command(message.text) else None
+    command = find(message.text)
     return command is not None and command.ends_turn
 
 

@@ -80,6 +80,11 @@ class TurnResult:
         )
 
 
+def failed(error: str | None, key: SessionKey) -> TurnResult:
+    """Return the result of a message that came to nothing."""
+    return TurnResult(content="", stop_reason="error", error=error, session_key=key)
+
+
 class Running:
     """The stoppable part of a Turn: its run, as a child task of the driver, and why it was stopped.
 
@@ -142,8 +147,7 @@ async def drive(context: TurnContext, handlers: Mapping[TurnState, Handler]) -> 
         context.publisher.emit(StageFinished(stage=state.value, duration_ms=(perf_counter() - started) * 1000))
         state = TRANSITIONS[state, event]
     if context.result is None:
-        error, key = context.failure, context.session.key
-        context.result = TurnResult(content="", stop_reason="error", error=error, session_key=key)
+        context.result = failed(context.failure, context.session.key)
     context.publisher.emit(context.result.as_event())
 
 
