@@ -52,8 +52,9 @@ def answer_splitter(channels: Mapping[str, ChannelSettings]) -> Callable[[Route,
     def split(route: Route, text: str) -> tuple[tuple[int, int], ...]:
         if route.channel not in channels:
             return ((0, len(text)),)
-        from nanobot.channels.telegram.format import split_answer  # lazily: loaded by then, as its channel is
+        from nanobot.channels.telegram.code import split_with_files  # lazily: loaded by then, as its channel is
+        from nanobot.channels.telegram.format import split_answer
 
-        return split_answer(text)
+        return split_with_files(text) if channels[route.channel].long_code_as_file else split_answer(text)
 
     return split

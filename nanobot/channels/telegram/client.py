@@ -22,7 +22,7 @@ from telegram.request import HTTPXRequest
 from telegram.warnings import PTBDeprecationWarning
 
 from nanobot.channels.telegram.errors import from_telegram
-from nanobot.channels.telegram.format import Rendered
+from nanobot.channels.telegram.format import Attachment, Rendered
 from nanobot.channels.telegram.inbound import Me
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.errors import SendRejected
@@ -90,12 +90,30 @@ class Client:
         topic: str | None = None,
         reply_to: str | None = None,
     ) -> str:
-        """Send a message and return its id."""
+        """Send a message, or a file with a caption, and return its id."""
+        if rendered.file is not None:
+            return await self._send_file(chat, rendered, rendered.file, topic=topic, reply_to=reply_to)
         async with self._call():
             message = await self._bot.send_message(
                 int(chat),
                 rendered.text,
                 entities=_entities(rendered),
+                message_thread_id=_number(topic),
+                reply_parameters=_reply(reply_to),
+                reply_markup=_markup(rendered),
+            )
+        return str(message.message_id)
+
+    async def _send_file(
+        self, chat: str, rendered: Rendered, file: Attachment, *, topic: str | None, reply_to: str | None
+    ) -> str:
+        async with self._call():
+            message = await self._bot.send_document(
+                int(chat),
+                file.data,
+                filename=file.name,
+                caption=rendered.text,
+                caption_entities=_entities(rendered),
                 message_thread_id=_number(topic),
                 reply_parameters=_reply(reply_to),
                 reply_markup=_markup(rendered),

@@ -299,8 +299,16 @@ class Drafts:
     async def finish(self, live: LiveDraft, *, kept: int) -> None:
         """Forget the draft, whose first ``kept`` messages are the answer now, and take away the others."""
         self._by_out.pop(_place(live), None)
+        await self._delete(live, live.refs[kept:])
+
+    async def cut(self, live: LiveDraft, *, kept: int) -> None:
+        """Take the draft's messages after the first ``kept`` away: what comes there has to be sent anew."""
+        gone, live.refs[kept:] = live.refs[kept:], []
+        await self._delete(live, gone)
+
+    async def _delete(self, live: LiveDraft, refs: list[str]) -> None:
         chat = self._platform_chat(live.route.chat)
-        for ref in live.refs[kept:]:
+        for ref in refs:
             with suppress(ChannelError):  # one message too many is the worst that comes of it
                 await self._messages.delete(chat, ref)
 

@@ -45,12 +45,21 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file to send."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Rendered:
-    """A message's text, its entities, and a row of buttons under it."""
+    """A message's text, its entities, a row of buttons under it, and the file whose caption it is."""
 
     text: str
     entities: tuple[Entity, ...] = ()
     buttons: tuple[Button, ...] = ()
+    file: Attachment | None = None
 
 
 def _config() -> RenderConfig:
@@ -96,9 +105,9 @@ def fits(markdown: str, *, reserve_units: int = 0) -> bool:
     return utf16_units(rendered.text) <= MAX_TEXT_UNITS - reserve_units and len(rendered.entities) <= MAX_ENTITIES
 
 
-def split_answer(text: str) -> Parts:
-    """Return the parts of an answer, each of which is one message (with room for a line before it)."""
-    return split(text, partial(fits, reserve_units=len(MAY_BE_REPEAT)))
+def split_answer(text: str, *, start: int = 0) -> Parts:
+    """Return the parts of an answer from ``start`` on, each of which is one message (with room for a line before it)."""
+    return split(text, partial(fits, reserve_units=len(MAY_BE_REPEAT)), start=start)
 
 
 def plain(text: str) -> Rendered:

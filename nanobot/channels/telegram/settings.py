@@ -32,6 +32,9 @@ class TelegramSettings(BaseModel):
     ring_after_s: float | None = Field(
         default=None, ge=0.0, description="send answers that took longer than this anew, so that the phone rings"
     )
+    long_code_as_file: bool = Field(
+        default=True, description="send a block of code that would fill more than three messages as a file"
+    )
     base_url: str = Field(default=TELEGRAM_URL, description="the Bot API's address, ending in /bot")
     poll_timeout_s: int = Field(default=30, ge=0, le=50)
     max_download_mb: int = Field(default=MAX_DOWNLOAD_MB, ge=0, le=2_000)

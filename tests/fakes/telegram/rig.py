@@ -11,7 +11,7 @@ from nanobot.bus.runtime_bus import RuntimeEventBus, RuntimeEventPublisher
 from nanobot.bus.runtime_events import Decided, TextDelta, ToolFinished, ToolStarted, TurnFinished, TurnStarted, Waiting
 from nanobot.channels.base import OutboundPart
 from nanobot.channels.telegram.channel import TelegramChannel
-from nanobot.channels.telegram.format import split_answer
+from nanobot.channels.telegram.code import split_with_files
 from nanobot.channels.telegram.settings import TelegramSettings
 from tests.fakes.telegram.server import TelegramServer
 
@@ -135,7 +135,7 @@ class Rig:
         """Send an answer's parts as the manager does, without its retries."""
         route = Route("tg", chat, fields.pop("topic", None), fields.pop("reply_to", None))
         key = f"tg:{chat}" + (f":topic:{route.topic}" if route.topic else "")
-        parts = split_answer(text)
+        parts = split_with_files(text)
         return [
             await self.channel.send(
                 OutboundPart(
