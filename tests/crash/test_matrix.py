@@ -103,9 +103,7 @@ async def _talk(home: Path, telegram: TelegramServer, script: scripted.Script) -
     telegram.push_text(1, scripted.ASKED)
     await _until(lambda: (home / "work" / "counter").exists() or script.asked[2] > 0)
     telegram.push_text(1, scripted.STEERED)
-    await _until(
-        lambda: any(getattr(one, "text", "") == scripted.STEERED for one in scripted.entries(home / "data", KEY))
-    )
+    await _until(lambda: not telegram.updates.waiting)  # acknowledged: in the log, and known to the Turn
     (home / "work" / "go").touch()
     script.gate.set()
 
