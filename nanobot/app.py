@@ -19,6 +19,7 @@ from pydantic import BaseModel, SecretStr
 
 from nanobot.agent.approvals import Approvals, AskBefore, Decision
 from nanobot.agent.autocompact import AutoCompact
+from nanobot.agent.closing import Split, whole
 from nanobot.agent.compaction import Consolidator
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.gates import Gate
@@ -27,13 +28,13 @@ from nanobot.agent.loop import AgentLoop
 from nanobot.agent.media import take_in
 from nanobot.agent.models import ConfiguredModels
 from nanobot.agent.run_stage import RunStage
-from nanobot.agent.stages import Parts, Stages, whole
+from nanobot.agent.stages import Stages
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.agent.tools.function import function_tool
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnResult
-from nanobot.bus.events import Acceptance, InboundMessage, Media, Role, Route, SessionKey
+from nanobot.bus.events import Acceptance, InboundMessage, Media, Role, SessionKey
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished
@@ -68,7 +69,7 @@ class Nanobot:
         hooks: Sequence[AgentHook] = (),
         environ: Mapping[str, str] | None = None,
         around: Callable[[LLMProvider], LLMProvider] = lambda provider: provider,
-        split: Callable[[Route, str], Parts] = whole,
+        split: Split = whole,
         disk: Disk | None = None,
     ) -> None:
         environ = environment() if environ is None else environ

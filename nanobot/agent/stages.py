@@ -7,11 +7,11 @@ elsewhere (``taking``, ``closing``, ``commands``, ``passes``); here it is carrie
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from nanobot.agent import commands
 from nanobot.agent.approvals import Decision
-from nanobot.agent.closing import closing_results, told, unkept
+from nanobot.agent.closing import Split, closing_results, told, unkept, whole, with_notice
 from nanobot.agent.commands import CommandContext, Outcome
 from nanobot.agent.head import Heads
 from nanobot.agent.meter import known_window
@@ -34,7 +34,6 @@ from nanobot.session.outbox import owed_by
 log = logging.getLogger(__name__)
 
 MAX_RESUMES = 3
-Parts: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class Compactor(Protocol):
@@ -53,11 +52,6 @@ class Compactor(Protocol):
         ...
 
 
-def whole(route: Route, text: str) -> Parts:
-    """Return the text as one part."""
-    return ((0, len(text)),)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Stages:
     """The handlers, and what they need.  ``split`` cuts an answer into the parts that its channel can send."""
@@ -66,7 +60,7 @@ class Stages:
     run_stage: RunStage
     compactor: Compactor
     bus: MessageBus
-    split: Callable[[Route, str], Parts] = whole
+    split: Split = whole
     heads: Heads = field(default_factory=Heads)
 
     def handlers(self) -> Mapping[TurnState, Handler]:
@@ -218,20 +212,7 @@ class Stages:
 
     def _outbound(self, session: Session, finished: Finished, text: str, notice: str) -> tuple[OutboundMessage, ...]:
         messages = owed_by(finished, session.key, text)
-        return tuple(self._with_notice(message, notice) for message in messages) if notice else messages
-
-    def _with_notice(self, message: OutboundMessage, notice: str) -> OutboundMessage:
-        """Put a line before an answer whose parts are owed already: into its first part, so that the parts stay the same.
-
-        Only where that part would grow too long is the answer cut anew.
-        """
-        before = f"{notice}\n\n"
-        text = before + message.text
-        first, *others = [(start + len(before), end + len(before)) for start, end in message.parts]
-        parts = ((0, first[1]), *others)
-        if len(self.split(message.route, text[: first[1]])) > 1:
-            parts = tuple(self.split(message.route, text))
-        return replace(message, text=text, parts=parts, states=("owed",) * len(parts), refs=(None,) * len(parts))
+        return tuple(with_notice(message, notice, self.split) for message in messages) if notice else messages
 
     def finish_urgent(self, session: Session, message: InboundMessage, outcome: Outcome) -> tuple[OutboundMessage, ...]:
         """Close a command: what it did and the answer it owes, in one line.  Does not wait for the disk: a stop must not."""
