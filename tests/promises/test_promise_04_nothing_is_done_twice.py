@@ -44,22 +44,6 @@ async def test_a_call_with_a_recorded_outcome_is_not_run_again() -> None:
         assert (echo.said, block.runs, len(later.provider.requests)) == (["a"], 2, 1)
 
 
-async def test_a_call_that_may_have_happened_is_not_run_again() -> None:
-    """Nobody can know whether an opaque call was carried out: the model is told so instead."""
-    block = Blocker("opaque")
-    agent = Agent([calls(("block", {}))], tools=[block])
-    async with agent:
-        await agent.send("go")
-        await block.entered.wait()
-
-    async with agent.after_restart([says("I will check")]) as later:
-        await later.loop.recover()
-        await later.quiet()
-
-        assert block.runs == 1
-        assert "outcome unknown" in later.provider.requests[0].messages[-1].text
-
-
 async def test_a_confirmed_answer_is_not_sent_again() -> None:
     """What its platform has is settled, for every later process."""
     agent = Agent([says("sent")])
