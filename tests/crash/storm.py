@@ -123,6 +123,7 @@ class Storm:
         self.home = home
         self.weather = weather
         self.result = Result()
+        self.tell: Callable[[Result], None] = lambda result: None  # told now and then
         self._chance = random.Random(weather.seed)
         self._counts: Counter[int] = Counter()
         self._sent: dict[str, int] = {}
@@ -136,9 +137,12 @@ class Storm:
             self._write_config(server, telegram)
             await asyncio.to_thread(seed_sessions, self.home / "data", weather.sessions)
             talking = asyncio.create_task(self._talk(telegram))
-            for _ in range(weather.kills):
+            for number in range(1, weather.kills + 1):
                 self._upset(telegram)
                 await self._live_and_die(one)
+                if number % 50 == 0:
+                    self.result.sent = len(self._sent)
+                    self.tell(self.result)
             talking.cancel()
             telegram.heal()
             model.fails = 0.0
@@ -173,14 +177,19 @@ class Storm:
 
     async def _talk(self, telegram: TelegramServer) -> None:
         """Say one thing after the other, here and there."""
+        room = self.weather.waiting_max
         while True:
             await asyncio.sleep(self.weather.rate_s)
-            if len(self._unanswered(telegram)) < self.weather.waiting_max:
+            if room > 0:
+                room -= 1
                 chat = self._chance.randint(1, self.weather.chats)
                 self._counts[chat] += 1
                 token = f"m{chat}x{self._counts[chat]}"
                 telegram.push_text(chat, f"please {token}")
                 self._sent[token] = chat
+            else:
+                await asyncio.sleep(0.2)  # counting takes a while, later on
+                room = self.weather.waiting_max - len(self._unanswered(telegram))
 
     def _unanswered(self, telegram: TelegramServer) -> set[str]:
         return self._sent.keys() - {token for text in _bot_texts(telegram) for token in TOKEN.findall(text)}
@@ -325,7 +334,9 @@ def main() -> None:
     parser.add_argument("--drafts", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = asyncio.run(Storm(Path(folder), Weather(**vars(options))).run())
+        storm = Storm(Path(folder), Weather(**vars(options)))
+        storm.tell = lambda result: print(result, file=sys.stderr, flush=True)  # noqa: T201  # a program for people
+        result = asyncio.run(storm.run())
     sys.stdout.write(f"{result}\n" + "".join(f"{times} x {why} …\n" for why, times in result.given_up.most_common()))
     sys.stdout.write("".join(f"{fault}\n" for fault in result.faults[:50]))
     raise SystemExit(bool(result.faults))
