@@ -85,20 +85,8 @@ class Nanobot:
         self._store = JsonlStore(settings.data_dir, settings=settings.session, owner=owner(), disk=disk)
         self.sessions = SessionManager(self._store, owner=owner())
         self._media = settings.data_dir / "media"
-        denied = [settings.data_dir, *([config_path] if config_path else [])]
-        own = [_as_tool(tool) for tool in tools]
-        builtin = builtin_tools(
-            settings.tools,
-            environ=environ,
-            denied=denied,
-            extra_roots=[self._media],
-            default_max_chars=agent.max_tool_result_chars,
-        )
-        self.tools = ToolRegistry(
-            [*(tool for tool in builtin if tool.name not in {mine.name for mine in own}), *own],
-            redact=Redactor(secrets_in(settings)),
-            default_max_chars=agent.max_tool_result_chars,
-            limits=settings.tools.limits,
+        self.tools = _registry(
+            settings, map(_as_tool, tools), environ=environ, config_path=config_path, media=self._media
         )
         run_stage = RunStage(
             settings=agent,
@@ -259,6 +247,28 @@ def _idle_compactor(
     if ttl_minutes is None:
         return None
     return AutoCompact(consolidator, sessions=sessions, ttl_s=ttl_minutes * 60)
+
+
+def _registry(
+    settings: Settings, own: Iterable[Tool[Any]], *, environ: Mapping[str, str], config_path: Path | None, media: Path
+) -> ToolRegistry:
+    """Return the built-in tools with a script's own, which win over those of the same name."""
+    most_chars = settings.agent.max_tool_result_chars
+    builtin = builtin_tools(
+        settings.tools,
+        environ=environ,
+        denied=[settings.data_dir, *([config_path] if config_path else [])],
+        extra_roots=[media],
+        default_max_chars=most_chars,
+    )
+    given = list(own)
+    named = {tool.name for tool in given}
+    return ToolRegistry(
+        [*(tool for tool in builtin if tool.name not in named), *given],
+        redact=Redactor(secrets_in(settings)),
+        default_max_chars=most_chars,
+        limits=settings.tools.limits,
+    )
 
 
 def _as_tool(given: Tool[Any] | Callable[..., object]) -> Tool[Any]:

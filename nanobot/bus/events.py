@@ -61,13 +61,16 @@ class InboundMessage:
     media: tuple[Media, ...] = ()
 
 
+SETTLED = frozenset({"sent", "refused", "withdrawn"})  # states of a part with which nothing is to be done any more
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundMessage:
     """An answer that must arrive: logged as owed, crossed off part by part.
 
     ``parts`` are ``[start, end)`` offsets into ``text`` in code points; ``states`` is what the log knows of each part (``owed``,
-    ``sending``, ``reserving``, ``reserved``, ``sent``, ``refused``), ``refs`` the platform's message id of
-    each, where one is known.
+    ``sending``, ``reserving``, ``reserved``, or one that is ``SETTLED``), ``refs`` the platform's message id of each, where one is
+    known.
     """
 
     out: str

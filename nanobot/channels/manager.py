@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
-from nanobot.bus.events import OutboundMessage, Route
+from nanobot.bus.events import SETTLED, OutboundMessage, Route
 from nanobot.bus.runtime_events import Delivered, RuntimeEvent
 from nanobot.channels.base import Channel, OutboundPart, Record
 from nanobot.errors import SendFailed, SendRejected, SessionError
@@ -22,7 +22,6 @@ log = logging.getLogger(__name__)
 AMBIGUOUS_SOON = 2  # tries of one part that may have arrived although they failed, before it gets a long pause
 AMBIGUOUS_MAX = 4  # and in all: a person is not to see the same answer for ever
 FLOODS_MAX = 1_000
-SETTLED = ("sent", "refused", "withdrawn")
 IN_DOUBT = (
     "sending",
     "reserving",

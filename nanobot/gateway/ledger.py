@@ -4,9 +4,9 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass, field
 
-from nanobot.bus.events import OutboundMessage, SessionKey
+from nanobot.bus.events import SETTLED, OutboundMessage, SessionKey
 from nanobot.channels.base import Accept, Capabilities, Channel, OutboundPart, Record
-from nanobot.channels.manager import SETTLED, open_parts
+from nanobot.channels.manager import open_parts
 from nanobot.gateway.health import OutboxFacts
 
 

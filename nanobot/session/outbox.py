@@ -4,12 +4,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TypeAlias
 
-from nanobot.bus.events import OutboundMessage, SessionKey
+from nanobot.bus.events import SETTLED, OutboundMessage, SessionKey
 from nanobot.session.entries import Delivery, EntryId, Finished
 
 Anchor: TypeAlias = tuple[int, EntryId]  # where in the fold an entry stands, and its id
-
-SETTLED = frozenset({"sent", "refused", "withdrawn"})
 
 
 def owed_by(finished: Finished, key: SessionKey, text: str) -> tuple[OutboundMessage, ...]:
