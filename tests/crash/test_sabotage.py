@@ -21,6 +21,7 @@ from nanobot.channels.base import Accept, Capabilities, OutboundPart, Record
 from nanobot.channels.manager import ChannelManager
 from nanobot.config.settings import Settings
 from nanobot.providers.settings import OpenAISettings
+from nanobot.session.disk import Disk
 from nanobot.session.entries import Effect, Finished, Intent
 from tests.crash import scripted
 from tests.fakes.agent import EchoArguments
@@ -215,3 +216,9 @@ async def test_every_order_is_kept(tmp_path: Path) -> None:
 async def test_sabotage_is_noticed(tmp_path: Path, sabotage: Sabotage, noticed: str) -> None:
     """Each barrier left out, and each order turned round, breaks the test above, for its own reason."""
     assert noticed in await broken_orders(tmp_path, sabotage)
+
+
+def test_a_sync_asks_the_system() -> None:
+    """The one call that every barrier comes down to reaches the system, which refuses a descriptor that is none."""
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        Disk().fsync(-1)
