@@ -24,6 +24,16 @@ State: TypeAlias = Literal["starting", "up", "down", "stopped"]
 
 
 @runtime_checkable
+class Noting(Protocol):
+    """A channel that has something to say although it is up."""
+
+    @property
+    def note(self) -> str:
+        """One sentence for the operator, without secrets; empty if there is none."""
+        ...
+
+
+@runtime_checkable
 class Closing(Protocol):
     """A channel with connections that outlive ``listen``."""
 
@@ -42,13 +52,24 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelFacts:
-    """How a channel is.  ``since`` is when its state began, ``progress_at`` its last round (None: it tells of none); in seconds."""
+    """How a channel is.  ``since`` is when its state began, ``progress_at`` its last round (None: it tells of none); in seconds.
+
+    ``last_error`` is kept after it is over.
+    """
 
     state: State = "starting"
     detail: str = ""
     since: float = 0.0
     progress_at: float | None = None
     restarts: int = 0
+    last_error: str = ""
+    last_error_at: float = 0.0
+
+    def told(self, note: str, *, now: float) -> str:
+        """Return what there is to say about it: why it is down, or the last error that is over, and its own note."""
+        over = self.last_error and not self.detail
+        last = f"last error {now - self.last_error_at:.0f} s ago: {self.last_error}" if over else ""
+        return "; ".join(filter(None, (self.detail, last, note)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +125,8 @@ class ChannelBoard:
         old = self._facts.get(name)
         was = old or ChannelFacts()
         restarts = was.restarts + restarted
+        if state == "down" and detail:
+            was = replace(was, last_error=detail, last_error_at=self._clock())
         if old is not None and (was.state, was.detail) == (state, detail):
             self._facts[name] = replace(was, restarts=restarts)
             return

@@ -22,7 +22,7 @@ from nanobot.bus.events import SessionKey
 from nanobot.channels.base import Channel
 from nanobot.channels.manager import ChannelManager
 from nanobot.channels.registry import ChannelPorts, answer_splitter, build_channel
-from nanobot.channels.supervisor import ChannelBoard, Restarts, Supervisor
+from nanobot.channels.supervisor import ChannelBoard, Noting, Restarts, Supervisor
 from nanobot.config.settings import Settings, home
 from nanobot.errors import ConfigError, SessionBusy
 from nanobot.gateway.announce import SEND_S, Announcer
@@ -229,6 +229,7 @@ class Gateway:
         """Return what ``nanobot status`` prints."""
         facts = self._observer.facts()
         health = judge(facts, self._limits)
+        notes = {channel.name: channel.note for channel in self._channels if isinstance(channel, Noting)}
         return {
             "pid": getpid(),
             "version": version("nanobot"),
@@ -244,7 +245,7 @@ class Gateway:
                 {
                     "name": name,
                     "state": one.state,
-                    "detail": one.detail,
+                    "detail": one.told(notes.get(name, ""), now=facts.now),
                     "for_s": round(facts.now - one.since, 1),
                     "restarts": one.restarts,
                     "last_round_s": None if one.progress_at is None else round(facts.now - one.progress_at, 1),

@@ -347,6 +347,34 @@ async def test_a_poll_that_fails_says_why_and_goes_on(tmp_path: Path, status: in
     assert all(words in error for error in rig.rounds if error)
 
 
+async def test_a_poll_that_is_never_answered_is_given_up(tmp_path: Path) -> None:
+    """A half-open connection is noticed, told, and replaced; what was said meanwhile is heard."""
+    rig = Rig(tmp_path, listens=False, poll_timeout_s=0)
+    rig.answer_s = 0.1
+    async with rig:
+        rig.server.fail("getUpdates", hang=True)
+        rig.server.push_text(1, "hi")
+        rig.listen()
+        heard = await rig.heard(1)
+
+    assert [message.text for message in heard] == ["hi"]
+    assert "Telegram did not answer in time" in rig.rounds
+
+
+async def test_after_the_machine_slept_the_poll_is_begun_anew(tmp_path: Path) -> None:
+    """A dead connection costs no more than the look at the clock, however long the poll would have waited."""
+    async with Rig(tmp_path, listens=False) as rig:
+        rig.server.fail("getUpdates", hang=True)
+        rig.listen()
+        await rig.until(lambda: bool(rig.server.sent("getUpdates")))
+        await asyncio.sleep(0.05)
+        rig.server.push_text(1, "good morning")
+        rig.wall_jump_s = 8 * 3_600
+        heard = await rig.heard(1)
+
+    assert [message.text for message in heard] == ["good morning"]
+
+
 async def test_a_second_poller_is_waited_for(tmp_path: Path) -> None:
     """The real conflict: somebody else polls with our token, then leaves."""
     async with Rig(tmp_path) as rig, Rig(tmp_path / "other", server=rig.server) as other:

@@ -150,6 +150,7 @@ async def test_d23_a_chat_that_blocks_us_is_refused_at_once(tmp_path: Path) -> N
         waits = await deliver(rig, owed("x"), owed("y", chat="2"))
 
     assert (waits, rig.server.chat(2).answers) == ([], ["y"])
+    assert rig.channel.note == "takes no messages: 1 (Telegram forbids it: Forbidden: bot was blocked by the user)"
     assert ("t1.0", 0, "refused", None) in rig.recorded
     assert len([call for call in rig.server.sent("sendMessage") if call.params.number("chat_id") == 1]) == 1
 

@@ -9,8 +9,9 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from nanobot.gateway.status import ask
 from tests.fakes.llm_server import Call, LLMServer, Reply
 from tests.fakes.telegram_server import TelegramServer
 
@@ -241,6 +242,22 @@ async def test_stop_acts_at_once(tmp_path: Path) -> None:
         )
         telegram.push_text(1, "and now?")
         await home.until(lambda: telegram.chat(1).answers[1:] == ["next"], "the next answer")
+
+
+async def test_d23_a_chat_that_blocks_the_bot_is_shown_in_the_status(tmp_path: Path) -> None:
+    """The operator reads which chat takes no messages, and why; the other chats go on."""
+    async with world(tmp_path, Reply("one"), Reply("two")) as (home, telegram, _), home.gateway():
+        telegram.push_text(1, "hi")
+        telegram.chat(1).is_blocked = True
+        await home.until(lambda: "does not take messages" in home.log, "a refusal")
+        telegram.push_text(2, "hi")
+        await home.until(lambda: telegram.chat(2).answers, "another chat's answer")
+        found = await asyncio.to_thread(ask, tmp_path / "data")
+
+    assert found is not None
+    (channel,) = cast("list[dict[str, str]]", found["channels"])
+    assert channel["state"] == "up"
+    assert "takes no messages: 1 (Telegram forbids it" in channel["detail"]
 
 
 async def test_topics_are_conversations_of_their_own(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from nanobot.channels.telegram.format import (
 from nanobot.channels.telegram.inbound import Moved, Pressed, Said
 from nanobot.channels.telegram.ingress import Ingress, IngressPorts
 from nanobot.channels.telegram.outbox import Outbox
-from nanobot.channels.telegram.polling import Persistence, Polling, Progress
+from nanobot.channels.telegram.polling import ANSWER_S, Persistence, Polling, Progress
 from nanobot.channels.telegram.questions import Questions
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.errors import ChannelError, SendFailed, SendRejected
@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 DOWNLOAD_TRIES = 3
 STRANGERS_MAX = 1_000  # named in the log once each; more are no news
 MENU_TRIES = 5
+NAMED_MAX = 3
 
 
 class TelegramChannel:
@@ -59,6 +60,7 @@ class TelegramChannel:
         data_dir: where its files lie, shared with everybody else.
         commands: names and lines of help for the command menu.
         client: the Bot API; made from the settings if None.
+        answer_s: how much longer than it asks for a poll may take.
         clock: seconds that only rise.
         sleep: how to wait.
         now: the time on the wall, with its zone.
@@ -78,6 +80,7 @@ class TelegramChannel:
         progress: Progress = lambda error=None: None,
         commands: Mapping[str, str] | None = None,
         client: Client | None = None,
+        answer_s: float = ANSWER_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -88,6 +91,7 @@ class TelegramChannel:
         self._progress = progress
         self._data_dir = data_dir
         self._commands = commands or {}
+        self._answer_s = answer_s
         self._clock = clock
         self._sleep = sleep
         self._now = now
@@ -113,6 +117,14 @@ class TelegramChannel:
             self._questions.on_event
         )  # what a restart asks again comes before ``listen``
 
+    @property
+    def note(self) -> str:
+        """What the operator should know although the channel is up: chats that take no messages."""
+        parked = self._outbox.parked
+        named = ", ".join(f"{chat} ({why})" for chat, why in list(parked.items())[-NAMED_MAX:])
+        more = f" and {len(parked) - NAMED_MAX} more" if len(parked) > NAMED_MAX else ""
+        return f"takes no messages: {named}{more}" if parked else ""
+
     # -- in --------------------------------------------------------------------------------------------------------------------
 
     async def listen(self, accept: Accept) -> None:
@@ -126,12 +138,22 @@ class TelegramChannel:
             ingress = Ingress(
                 self.name, me, accept, self._ingress_ports(), reruns_edits=self._settings.edits == "rerun"
             )
-            polling = Polling(poller, ingress, persistence, timeout_s=self._settings.poll_timeout_s, sleep=self._sleep)
+            polling = Polling(
+                poller,
+                ingress,
+                persistence,
+                timeout_s=self._settings.poll_timeout_s,
+                answer_s=self._answer_s,
+                sleep=self._sleep,
+            )
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._drafts.run(), name=f"{self.name} drafts")
                 group.create_task(self._questions.run(), name=f"{self.name} questions")
                 group.create_task(self._fill_menu(), name=f"{self.name} menu")
                 group.create_task(polling.run(), name=f"{self.name} polling")
+                group.create_task(
+                    polling.watch_clocks(lambda: self._now().timestamp(), self._clock), name=f"{self.name} clocks"
+                )
         finally:
             stop_watching()
             await poller.close()

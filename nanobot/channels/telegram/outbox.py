@@ -65,7 +65,7 @@ class Outbox:
             SendRejected: it never will.
         """
         chat = self._state.platform_chat(route.chat)
-        if ref is not None and await self._edit(chat, ref, rendered):
+        if ref is not None and await self._edit(route.chat, chat, ref, rendered):
             return ref
         way = _Way(chat, route.topic, route.reply_to if first else None, prefixed(notice, rendered))
         for _ in range(WAYS_MAX):
@@ -81,14 +81,14 @@ class Outbox:
                 return sent
         raise SendRejected("Telegram refuses this message in every form")
 
-    async def _edit(self, chat: str, ref: str, rendered: Rendered) -> bool:
+    async def _edit(self, session_chat: str, chat: str, ref: str, rendered: Rendered) -> bool:
         """Edit; False when there is nothing to edit any more."""
         try:
             await self._messages.edit(chat, ref, rendered)
         except NotModified:
             return True
         except ChatGone as error:
-            self._park(chat, error)
+            self._park(session_chat, error)
             raise
         except (TargetGone, ChatMoved):
             return False

@@ -4,6 +4,8 @@ Telegram forgets an update when a later poll asks for what comes after it.  So t
 still being dealt with; meanwhile polls are short and bring repeats, which are recognised.  When all is done, one poll acknowledges
 everything and waits for news.  A crash at any point means that what was not done comes again.
 
+A poll that gets no answer is given up, at once when the machine was asleep: its connection is most likely dead.
+
 Failures are waited out here, for ever, with one line in the log for each new reason and one when it works again.
 """
 
@@ -24,6 +26,9 @@ BREATH_S = 0.2  # how long open updates get before the next short poll
 CONFLICT_S = 15.0
 TOKEN_S = 60.0
 LONGEST_WAIT_S = 60.0
+ANSWER_S = 15.0  # how much longer than it asks for a poll may take, whatever trickles in
+LOOK_S = 5.0
+JUMP_S = 20.0
 
 
 class Updates(Protocol):
@@ -97,12 +102,15 @@ class Polling:
         persistence: Persistence,
         *,
         timeout_s: int,
+        answer_s: float = ANSWER_S,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._source = source
         self._ingress = ingress
         self._persistence = persistence
         self._timeout_s = timeout_s
+        self._answer_s = answer_s
+        self._asking: asyncio.Timeout | None = None
         self._sleep = sleep
         self._taken: set[int] = set()
         self._last: int | None = None
@@ -132,9 +140,29 @@ class Polling:
     async def _poll(self) -> Sequence[object]:
         held = min(self._ingress.open, default=None)
         if held is not None:
-            return await self._source.updates(held, timeout_s=0)
+            return await self._ask(held, 0)
         offset = None if self._last is None else self._last + 1
-        return await self._source.updates(offset, timeout_s=self._timeout_s)
+        return await self._ask(offset, self._timeout_s)
+
+    async def _ask(self, offset: int | None, timeout_s: int) -> Sequence[object]:
+        try:
+            async with asyncio.timeout(timeout_s + self._answer_s) as self._asking:
+                return await self._source.updates(offset, timeout_s=timeout_s)
+        except TimeoutError:
+            raise SendFailed("Telegram did not answer in time") from None
+        finally:
+            self._asking = None
+
+    async def watch_clocks(self, wall: Callable[[], float], steady: Callable[[], float]) -> None:
+        """Give the poll up when the time on the wall jumps, as it does when the machine was asleep; until cancelled."""
+        was = wall() - steady()
+        while True:
+            await self._sleep(LOOK_S)
+            ahead = wall() - steady()
+            if abs(ahead - was) > JUMP_S and self._asking is not None and not self._asking.expired():
+                log.info("the clock jumped by %.0f s: asking Telegram anew", ahead - was)
+                self._asking.reschedule(asyncio.get_running_loop().time())
+            was = ahead
 
     async def _let_open_ones_end(self) -> None:
         """Give what is being dealt with a moment: most is done in milliseconds, and then one poll does."""

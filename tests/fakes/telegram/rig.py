@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -68,6 +69,8 @@ class Rig:
         self.seen: set[str] = set()
         self.recorded: list[tuple[str, int, str, str | None]] = []
         self.decided: list[tuple[str, str, str, str]] = []
+        self.wall_jump_s = 0.0
+        self.answer_s = 15.0
         self.rounds: list[str | None] = []
         self.before_accept: Callable[[InboundMessage], None] = lambda message: None
         self.listening: asyncio.Task[None] | None = None
@@ -87,7 +90,9 @@ class Rig:
             data_dir=self._path,
             progress=self._progress,
             commands={"help": "what you can type"},
+            answer_s=self.answer_s,
             sleep=self._sleep,
+            now=lambda: datetime.now(UTC) + timedelta(seconds=self.wall_jump_s),
         )
         if self._listens:
             self.listen()

@@ -133,6 +133,24 @@ async def test_a_silent_channel_is_started_again() -> None:
     assert setting.states("one") == ["starting", "up", "down", "up", "stopped"]
 
 
+def test_the_last_error_is_told_after_it_is_over() -> None:
+    """An operator who comes late reads what was wrong, when, and what the channel has to say itself."""
+    time = Time()
+    board = ChannelBoard(clock=time.clock)
+    progress = board.progress_of("one")
+    progress()
+    calm = board.facts["one"].told("", now=time.now)
+    progress("no network")
+    down = board.facts["one"].told("", now=time.now)
+    time.now += 60
+    progress()
+
+    assert (calm, down) == ("", "no network")
+    assert board.facts["one"].told("3 chats are gone", now=time.now) == (
+        "last error 60 s ago: no network; 3 chats are gone"
+    )
+
+
 async def test_a_channel_that_is_down_may_wait_longer() -> None:
     """A platform may tell a channel to wait for minutes; only after twenty of them that is silence."""
 
