@@ -140,10 +140,6 @@ def _settings(folder: Path, provider: dict[str, str], **compaction: object) -> S
     )
 
 
-def _share(part: int, whole: int) -> float:
-    return 100 * part / whole
-
-
 def _price(sent: int, cached: int) -> float:
     return (sent - cached) + cached * CACHED_PRICE
 
