@@ -48,7 +48,6 @@ from nanobot.session.jsonl import JsonlStore
 from nanobot.session.manager import SessionManager
 
 _SWEEP_S = 15.0  # how often idle sessions are looked for
-_GRACE_S = 0.0  # scripts that leave the block do not wait for Turns they did not wait for before
 
 
 class Nanobot:
@@ -103,7 +102,8 @@ class Nanobot:
         self._consolidator = Consolidator(
             models=self.models, agent=agent, events=self.events, sessions=self.sessions, chatty=self.tools.chatty
         )
-        self._idle = _idle_compactor(agent.session_ttl_minutes, self._consolidator, self.sessions)
+        ttl = agent.session_ttl_minutes
+        self._idle = AutoCompact(self._consolidator, sessions=self.sessions, ttl_s=ttl * 60) if ttl else None
         stages = Stages(
             models=self.models,
             run_stage=run_stage,
@@ -140,10 +140,10 @@ class Nanobot:
     ) -> None:
         await self.close()
 
-    async def close(self, *, grace_s: float = _GRACE_S) -> None:
-        """Stop what runs (after ``grace_s``), leaving it to be resumed, and close everything."""
+    async def close(self) -> None:
+        """Stop what runs, leaving it to be resumed, and close everything.  Who did not wait for a Turn before does not now."""
         self.bus.close()
-        await self.loop.shutdown(grace_s=grace_s)
+        await self.loop.shutdown(grace_s=0)
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait({self._sweeper})
@@ -239,14 +239,6 @@ class Nanobot:
         while True:
             await asyncio.sleep(_SWEEP_S)
             self.sessions.sweep()
-
-
-def _idle_compactor(
-    ttl_minutes: int | None, consolidator: Consolidator, sessions: SessionManager
-) -> AutoCompact | None:
-    if ttl_minutes is None:
-        return None
-    return AutoCompact(consolidator, sessions=sessions, ttl_s=ttl_minutes * 60)
 
 
 def _registry(

@@ -40,22 +40,7 @@ _SHAPES = re.compile(
 
 # Every match of a shape holds one of these.
 _SIGNS = (
-    *(
-        "sk-",
-        ":A",
-        "AKIA",
-        "ASIA",
-        "ghp_",
-        "gho_",
-        "ghu_",
-        "ghs_",
-        "ghr_",
-        "github_pat_",
-        "glpat-",
-        "xox",
-        "AIza",
-        "hf_",
-    ),
+    *"sk- :A AKIA ASIA ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xox AIza hf_".split(),
     *("Bearer ", "PRIVATE KEY"),
 )
 _WINDOW_CHARS = 64 * 1024

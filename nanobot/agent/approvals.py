@@ -30,9 +30,7 @@ class AskBefore:
     def __init__(self, names: Collection[str]) -> None:
         self._names = frozenset(names)
 
-    async def review(
-        self, call: ToolCall, arguments: Any, context: ToolContext
-    ) -> Verdict:  # Any: the tool's own model
+    async def review(self, call: ToolCall, arguments: Any, context: ToolContext) -> Verdict:  # Any: the tool's model
         """Ask for the tools named, allow the others."""
         if call.name not in self._names:
             return Allow()

@@ -1,8 +1,7 @@
 """The veto seam: who may look at a call before it runs.
 
-A gate sees the validated call and answers ``Allow``, ``Deny(why)`` or ``Ask(question)``.  The first gate that does
-not allow decides.
-``Ask`` needs somebody to ask; where nobody can be asked, it is a denial.
+A gate sees the validated call and answers ``Allow``, ``Deny(why)`` or ``Ask(question)``.  The first gate that does not allow
+decides.  ``Ask`` needs somebody to ask; where nobody can be asked, it is a denial.
 """
 
 from collections.abc import Sequence
@@ -38,9 +37,7 @@ Verdict: TypeAlias = Allow | Deny | Ask
 class Gate(Protocol):
     """Something that may veto calls."""
 
-    async def review(
-        self, call: ToolCall, arguments: Any, context: ToolContext
-    ) -> Verdict:  # Any: the tool's own model
+    async def review(self, call: ToolCall, arguments: Any, context: ToolContext) -> Verdict:  # Any: the tool's model
         """Judge one call whose arguments were validated."""
         ...
 

@@ -46,9 +46,7 @@ class AgentHook:
     def on_turn_finished(self, event: TurnFinished) -> None:
         """Watch a Turn end."""
 
-    async def before_tool(
-        self, call: ToolCall, arguments: Any, context: ToolContext
-    ) -> Verdict:  # Any: the tool's model
+    async def before_tool(self, call: ToolCall, arguments: Any, context: ToolContext) -> Verdict:  # Any: as a Gate's
         """Judge a call before it runs."""
         return Allow()
 
@@ -59,8 +57,6 @@ class HookGate:
     def __init__(self, hook: AgentHook) -> None:
         self._hook = hook
 
-    async def review(
-        self, call: ToolCall, arguments: Any, context: ToolContext
-    ) -> Verdict:  # Any: the tool's own model
+    async def review(self, call: ToolCall, arguments: Any, context: ToolContext) -> Verdict:  # Any: the tool's model
         """Ask the hook."""
         return await self._hook.before_tool(call, arguments, context)

@@ -113,9 +113,7 @@ def _plain_terminal(channel: TerminalChannel) -> tuple[Terminal, Callable[[], No
 
 
 def _prompt_terminal(channel: TerminalChannel, data_dir: Path, *, colour: bool) -> tuple[Terminal, Callable[[], None]]:
-    from nanobot.channels.terminal.prompt import (
-        PromptTerminal,
-    )  # prompt_toolkit and rich: half a second, only for people
+    from nanobot.channels.terminal.prompt import PromptTerminal  # it loads for half a second: only for people
 
     terminal = PromptTerminal(
         history=data_dir / "cli_history",

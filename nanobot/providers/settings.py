@@ -49,13 +49,9 @@ class _RemoteSettings(_Settings):
     headers: dict[str, SecretStr] = Field(default_factory=dict)
     proxy: SecretStr | None = None
     timeouts: TimeoutSettings = TimeoutSettings()
-    max_tokens: int | None = Field(
-        default=None, gt=0
-    )  # longest answer; the agent's own setting counts where this is unset
+    max_tokens: int | None = Field(default=None, gt=0)  # longest answer; unset: the agent's own setting
     context_window: int | None = Field(default=None, gt=0)  # of this provider's models, when ours would be a guess
-    extra_body: dict[str, JsonValue] = Field(
-        default_factory=dict
-    )  # put over the request's own fields; null takes one away
+    extra_body: dict[str, JsonValue] = Field(default_factory=dict)  # put over the request's; null takes one away
 
 
 class AnthropicSettings(_RemoteSettings):

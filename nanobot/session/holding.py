@@ -214,9 +214,8 @@ class Holdings:
 
     async def _close_and_remove(self, session: HeldSession) -> None:
         del self._sessions[session.key]
-        remove = lambda: remove_session(self._disk, self._at, session.key)  # noqa: E731 - one line, one caller
         try:
-            await self._writer.close(session.writer, then=remove)
+            await self._writer.close(session.writer, then=lambda: remove_session(self._disk, self._at, session.key))
         except OSError as error:
             raise refusal(error, "Removing", self._at.log(session.key)) from error
 
