@@ -40,8 +40,8 @@ _SHAPES = re.compile(
 
 # Every match of a shape holds one of these.
 _SIGNS = (
-    *"sk- :A AKIA ASIA ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xox AIza hf_".split(),
-    *("Bearer ", "PRIVATE KEY"),
+    *("sk-", ":A", "AKIA", "ASIA", "glpat-", "xox", "AIza", "hf_", "Bearer ", "PRIVATE KEY"),
+    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
 )
 _WINDOW_CHARS = 64 * 1024
 _OVERLAP_CHARS = 8 * 1024  # more than the shortest match of anything
