@@ -248,11 +248,29 @@ async def test_d28_edits_follow_the_setting(tmp_path: Path) -> None:
     for setting, expected in (("ignore", ["first"]), ("rerun", ["first", "⟦edited⟧\nsecond"])):
         async with Rig(tmp_path, edits=setting) as rig:
             message = rig.server.push_text(1, "first")["message"]
+            await rig.heard(1)
             rig.server.push_update({"edited_message": message | {"text": "second", "edit_date": 1_700_000_060}})
             await rig.heard(len(expected))
             await rig.until(lambda rig=rig: not rig.server.updates.waiting)
 
         assert [message.text for message in rig.accepted] == expected
+
+
+async def test_d28_an_edit_of_a_message_that_still_waits_takes_its_place(tmp_path: Path) -> None:
+    """Who writes and corrects while the bot is away is understood as they meant it, once."""
+    async with Rig(tmp_path, listens=False) as rig:
+        before = rig.server.push_text(1, "first")["message"]
+        first = rig.server.push_text(1, "call Bab")["message"]
+        for date, text in ((first["date"] + 5, "call Bub"), (first["date"] + 9, "call Bob")):
+            rig.server.push_update({"edited_message": {**first, "text": text, "edit_date": date}})
+        rig.listen()
+        heard = await rig.heard(2)
+        await rig.until(lambda: not rig.server.updates.waiting)
+
+    assert [(message.id, message.text) for message in heard] == [
+        (f"tg:1:{before['message_id']}", "first"),
+        (f"tg:1:{first['message_id']}", "call Bob"),
+    ]
 
 
 async def test_d40_a_button_is_answered_at_once_whatever_the_chat_does(tmp_path: Path) -> None:

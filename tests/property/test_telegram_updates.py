@@ -64,6 +64,7 @@ def ports(put_away: list[object]) -> IngressPorts:
         moved=nothing,
         session_chat=lambda chat: chat,
         press=nothing,
+        decide=nothing,
         quarantine=quarantine,
         intercept=intercept,
         heard=lambda message: None,

@@ -4,6 +4,8 @@ Each chat has a lane, in order; lanes do not wait for each other, so neither a l
 chats.  An update counts as done only when its message is accepted (or is known to be for nobody); until then its id is in ``open``
 and must not be acknowledged.  What cannot be dealt with at all is put into quarantine, so that it cannot come back for ever.
 
+An edit of a message that still waits in its lane takes its place, whatever the setting says about edits.
+
 Button presses and what people type instead (``URGENT``) do not wait in lanes: the chat they belong to may be waiting for them.
 """
 
@@ -120,6 +122,9 @@ class Ingress:
         else:
             chat = self._ports.session_chat(incoming.origin.chat)
         lane = self._lanes.get(chat)
+        if lane is not None and _corrects(incoming, lane):
+            self._done(item)  # what it corrects is acknowledged later, and so is this
+            return
         if lane is None:
             lane = self._lanes[chat] = _Lane()
             group.create_task(self._drain(chat, lane), name=f"{self._name} ingress {chat}")
@@ -271,6 +276,18 @@ def _read(raw: object, me: Me) -> tuple[int | None, Incoming | None, str]:
 
 def _is_urgent(said: Said) -> bool:
     return said.command is not None and said.command.split(maxsplit=1)[0].lower() in URGENT
+
+
+def _corrects(incoming: Said | Pressed | Moved, lane: _Lane) -> bool:
+    """Put an edit in the place of the message it edits, if that is still waiting; say whether it was."""
+    if not isinstance(incoming, Said) or incoming.edited_at is None:
+        return False
+    for item in lane.items:
+        waiting = item.incoming
+        if isinstance(waiting, Said) and (waiting.message_id, waiting.edited_at) == (incoming.message_id, None):
+            item.incoming = replace(incoming, edited_at=None)
+            return True
+    return False
 
 
 def _album(item: _Item) -> str | None:
