@@ -13,7 +13,7 @@ from nanobot.bus.events import SessionKey
 from nanobot.session.appending import AppendFile
 from nanobot.session.codec import to_line
 from nanobot.session.disk import make_dirs, refusal, sync_dir, write_new
-from nanobot.session.entries import Entry, Repaired, blobs_of
+from nanobot.session.entries import Entry, Repaired
 from nanobot.session.log import SessionLog
 from nanobot.session.repair import Opened, Opener, header_line
 
@@ -42,9 +42,9 @@ def mend(opener: Opener, key: SessionKey) -> Findings:
     found = opener.open(key, whole=True)
     try:
         findings = Findings(entries=len(found.entries), before=[*_set_aside_before(found)])
-        (findings.left if found.read_only else findings.mended).extend(found.reports)
-        findings.left.extend(_missing_blobs(opener, key, found.entries))
-        if found.read_only is None and found.lock is not None:
+        can_mend = found.read_only is None and found.lock is not None
+        (findings.mended if can_mend else findings.left).extend(found.reports)
+        if can_mend:
             try:
                 _write(opener, key, found)
                 findings.mended.extend(_mark(opener, key, found.entries))
@@ -61,13 +61,6 @@ def _set_aside_before(found: Opened) -> Iterator[str]:
         if isinstance(entry, Repaired) and to_line(entry) not in found.repairs:
             numbers = ", ".join(map(str, entry.lines[:20]))
             yield f"line {numbers}: {entry.why or 'unreadable'}"
-
-
-def _missing_blobs(opener: Opener, key: SessionKey, entries: Iterable[Entry]) -> list[str]:
-    folder = opener.at.blob_dir(key)
-    wanted = dict.fromkeys(blob for entry in entries for blob in blobs_of(entry))
-    missing = sum(not (folder / blob).is_file() for blob in wanted)
-    return [f"{missing} of {len(wanted)} kept texts that the log refers to are not in {folder}"] if missing else []
 
 
 def _write(opener: Opener, key: SessionKey, found: Opened) -> None:

@@ -9,6 +9,8 @@ from nanobot.config.settings import Settings
 from nanobot.session.codec import from_line
 from nanobot.session.entries import Repaired
 from nanobot.session.files import Layout
+from nanobot.session.jsonl import JsonlStore
+from nanobot.session.settings import SessionSettings
 from tests.e2e.command import Home
 
 KEY = "cli:direct"
@@ -139,6 +141,21 @@ async def test_unfinished_work_is_found_again(tmp_path: Path) -> None:
 
     assert b"unfinished work" in ended.out
     assert marker.exists()
+
+
+async def test_a_session_in_use_is_left_alone(tmp_path: Path) -> None:
+    """What a running process holds is named with its holder, and not touched."""
+    home, log = await talked(tmp_path)
+    store = JsonlStore(tmp_path / ".nanobot" / "data", settings=SessionSettings(), owner="the daemon")
+    claim = await store.claim(KEY, "the daemon")
+    before = log.read_bytes()
+    ended = await home.run("sessions", "repair")
+    await store.release(claim)
+    await store.close()
+
+    assert ended.code == 1
+    assert b"held by the daemon" in ended.out
+    assert log.read_bytes() == before
 
 
 async def test_no_such_session_is_misuse(tmp_path: Path) -> None:
