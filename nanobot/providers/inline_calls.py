@@ -37,7 +37,7 @@ _STARTS = (
 _FIRST_KEY = re.compile(r"(?:```\w*\s*)?\[?\s*\{\s*\"(?:name|arguments|parameters|type|function|id)\"")
 
 
-def may_be_call(text: str, *, ended: bool = False) -> bool:
+def may_be_call(text: str) -> bool:
     """Say whether the text so far may become calls, so that it must not be shown yet."""
     body = text.lstrip()
     if not body:
@@ -48,7 +48,7 @@ def may_be_call(text: str, *, ended: bool = False) -> bool:
         return False
     if body.startswith("`") and not ("```".startswith(body) or body.startswith("```")):
         return False
-    return bool(_FIRST_KEY.match(body)) or (len(body) < DECIDE_CHARS and not ended)
+    return bool(_FIRST_KEY.match(body)) or len(body) < DECIDE_CHARS
 
 
 def calls_in(text: str, tools: Sequence[ToolSpec]) -> tuple[ToolCallRequest, ...]:

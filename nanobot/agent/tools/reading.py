@@ -14,6 +14,7 @@ from nanobot.agent.tools.decode import Text
 
 CHUNK_BYTES = 1 << 18
 _SCAN_S = 15.0  # a scan that takes longer stops and says so
+_LINE_BYTES = 4_000  # of a line; a longer one is clipped
 _COUNT_BYTES = 32 << 20  # lines after the wanted ones are counted this far
 
 
@@ -38,10 +39,10 @@ class Page:
 class _Collector:
     """Keeps the lines of the wanted range while they fit; ``full`` once no more are wanted."""
 
-    def __init__(self, first: int, limit: int, max_chars: int, max_line_bytes: int) -> None:
+    def __init__(self, first: int, limit: int, max_chars: int) -> None:
         self.lines: list[Line] = []
         self.full = False
-        self._first, self._limit, self._room, self._max_line = first, limit, max_chars, max_line_bytes
+        self._first, self._limit, self._room = first, limit, max_chars
         self._number = 1  # of the line being read
         self._part = bytearray()  # its beginning
         self._length = 0  # all of it so far
@@ -52,7 +53,7 @@ class _Collector:
             end = chunk.find(b"\n", start)
             piece = chunk[start : end if end >= 0 else len(chunk)]
             self._length += len(piece)
-            self._part += piece[: max(0, self._max_line + 1 - len(self._part))]
+            self._part += piece[: max(0, _LINE_BYTES + 1 - len(self._part))]
             if end < 0:
                 return
             self._end_line()
@@ -78,8 +79,8 @@ class _Collector:
         return position
 
     def _end_line(self) -> None:
-        clipped = self._length > self._max_line
-        raw = bytes(self._part[: self._max_line]) if clipped else bytes(self._part).removesuffix(b"\r")
+        clipped = self._length > _LINE_BYTES
+        raw = bytes(self._part[:_LINE_BYTES]) if clipped else bytes(self._part).removesuffix(b"\r")
         text = raw.decode("utf-8", "ignore" if clipped else "replace")
         cost = len(text) + len(str(self._number)) + (80 if clipped else 2)
         if self.lines and cost > self._room:
@@ -100,11 +101,10 @@ def read_page(
     first: int,
     limit: int,
     max_chars: int,
-    max_line_bytes: int = 4_000,
     clock: Callable[[], float] = time.monotonic,
 ) -> Page:
     """Return up to ``limit`` lines from number ``first`` (from 1) that fit into ``max_chars``; at least one if there is one."""
-    collector = _Collector(first, limit, max_chars, max_line_bytes)
+    collector = _Collector(first, limit, max_chars)
     deadline = clock() + _SCAN_S
     newlines = after = 0
     open_end = False
