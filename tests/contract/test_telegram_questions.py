@@ -184,6 +184,25 @@ async def test_l01_a_question_asked_again_after_a_restart_keeps_its_message(tmp_
     assert again.decided == [("tg:1", "e5", "once", "1")]
 
 
+async def test_l01_a_press_counts_however_late_the_question_is_asked_again(tmp_path: Path) -> None:
+    """A Turn may wait for its slot after a restart; who pressed meanwhile is told, and need not press again."""
+    async with TelegramServer(TOKEN) as server:
+        async with Rig(tmp_path, server=server) as rig:
+            rig.turn().asks("May exec run?")
+            seen = await asked(rig)
+        async with Rig(tmp_path, server=server) as again:
+            told = [await pressed(again, seen, word) for word in ("once", "deny")]
+            before = list(again.decided)
+            turn = again.turn(resumed=True)
+            turn.asks("May exec run?")
+            await again.until(lambda: bool(again.decided))
+            turn.decided("once", "1")
+            await again.until(lambda: not shown(again))
+
+    assert told == ["Noted. It counts as soon as it is asked again.", "That was decided already."]
+    assert (before, again.decided) == ([], [("tg:1", "e5", "once", "1")])
+
+
 async def test_l01_a_question_asked_again_before_the_channel_listens_is_shown(tmp_path: Path) -> None:
     """Recovery begins before channels do, and no question may be missed for that."""
     async with Rig(tmp_path, listens=False) as rig:
@@ -194,7 +213,7 @@ async def test_l01_a_question_asked_again_before_the_channel_listens_is_shown(tm
 
 
 async def test_l01_what_nobody_asks_any_more_is_settled_by_the_next_turn(tmp_path: Path) -> None:
-    """A crash between the decision and the edit leaves buttons; a press is refused, and the next Turn takes them away."""
+    """A crash between the decision and the edit leaves buttons; a press does nothing, and the next Turn takes them away."""
     async with TelegramServer(TOKEN) as server:
         async with Rig(tmp_path, server=server) as rig:
             rig.turn().asks("May exec run?")
@@ -204,7 +223,7 @@ async def test_l01_what_nobody_asks_any_more_is_settled_by_the_next_turn(tmp_pat
             again.turn(number=2)
             await again.until(lambda: not shown(again))
 
-    assert told == "This is not being asked right now. Try again in a moment."
+    assert told == "Noted. It counts as soon as it is asked again."
     assert again.decided == []
     assert seen.text == f"{ASKED}\n\n⏹ Not asked any more."
 

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from nanobot.gateway.status import ask
 from tests.fakes.llm_server import Call, LLMServer, Reply
 from tests.fakes.telegram_server import TelegramServer
@@ -135,6 +137,28 @@ async def test_tools_and_a_long_answer_arrive_whole(tmp_path: Path) -> None:
     assert len(model.chats) == 2
     pre = [entity for seen in telegram.chat(1).visible for entity in seen.entities if entity["type"] == "pre"]
     assert [entity.get("language") for entity in pre] == ["python"]
+
+
+@pytest.mark.parametrize("as_file", [True, False])
+async def test_long_code_is_a_file_if_so_configured(tmp_path: Path, as_file: bool) -> None:
+    """The draft makes room for a document with all of the code; without the setting, it is as many messages as it takes."""
+    code = "".join(f"print({number})\n" for number in range(1_500))
+    answer = Reply(f"Here:\n\n```python\n{code}```\n\nThat was it.")
+    async with world(tmp_path, answer, long_code_as_file=as_file) as (home, telegram, _), home.gateway():
+        telegram.push_text(1, "write it")
+        await home.until(lambda: telegram.chat(1).answers[-1:] == ["That was it."] or not as_file, "the answer")
+        await home.until(lambda: "That was it." in "".join(telegram.chat(1).answers), "the end")
+        await home.until(lambda: not telegram.updates.waiting, "acknowledgement")
+        await asyncio.sleep(0.3)
+
+    shown = [seen for seen in telegram.chat(1).visible if seen.by_bot]
+    if as_file:
+        assert [seen.text for seen in shown] == ["Here:", "code.py · 1,500 lines", "That was it."]
+        assert shown[1].file is not None
+        assert shown[1].file.data.decode() == code
+    else:
+        assert all(seen.file is None for seen in shown)
+        assert "".join("".join(seen.text for seen in shown).split()) == "".join(f"Here:{code}Thatwasit.".split())
 
 
 async def test_floods_and_cut_connections_cost_time_only(tmp_path: Path) -> None:

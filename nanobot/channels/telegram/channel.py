@@ -161,6 +161,7 @@ class TelegramChannel:
     async def close(self) -> None:
         """End what is under way, and the connections."""
         self._stop_asking()
+        await self._questions.close()
         await self._drafts.close()
         await self._client.close()
 

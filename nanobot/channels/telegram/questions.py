@@ -13,13 +13,14 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, get_args
 
 from nanobot.bus.events import Decision, Role, Route, SessionKey, session_key
 from nanobot.bus.runtime_events import Decided, RuntimeEvent, TurnFinished, TurnStarted, Waiting
 from nanobot.channels.access import Admitted, Origin, Verdict
 from nanobot.channels.base import Decide
-from nanobot.channels.telegram.drafts import route_of
+from nanobot.channels.telegram.drafts import SETTLE_S, route_of
 from nanobot.channels.telegram.errors import NotModified
 from nanobot.channels.telegram.files import ChannelState, KeptQuestion
 from nanobot.channels.telegram.format import Button, Rendered, plain
@@ -36,7 +37,7 @@ PRESS_WAIT_S = 0.7  # how long a press waits for a question that is asked again 
 KEPT = 1_000
 NOT_AN_OWNER = "Only an owner may decide this."
 DECIDED = "That was decided already."
-NOT_NOW = "This is not being asked right now. Try again in a moment."
+EARLY = "Noted. It counts as soon as it is asked again."
 OVER = "⏹ Not asked any more."
 _BUTTONS: dict[Decision, str] = {"once": "Allow once", "always": "Always", "deny": "Deny"}
 
@@ -58,7 +59,10 @@ class Reply:
 
 @dataclass(slots=True)
 class _Question:
-    """One question: ``is_open`` while the core waits for its answer, ``outcome`` once it is settled."""
+    """One question: ``is_open`` while the core waits for its answer, ``outcome`` once it is settled.
+
+    ``early`` is a press that came after a restart, before it was asked again.
+    """
 
     place: str
     session_key: SessionKey
@@ -69,6 +73,7 @@ class _Question:
     is_pressed: bool = False
     outcome: str = ""
     refs: list[str] = field(default_factory=list[str])
+    early: Callable[[], str] | None = None
     is_moving: bool = False
     is_given_up: bool = False
 
@@ -115,6 +120,7 @@ class Questions:
         self._turns: dict[SessionKey, str] | None = {}  # while what is on disk is not known yet: who runs
         self._names: OrderedDict[str, str] = OrderedDict()
         self._strays: list[tuple[str, str]] = []
+        self._in_flight: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._opened = asyncio.Event()
 
@@ -168,11 +174,12 @@ class Questions:
         await self._until_open(found)
         if found.is_pressed or found.outcome:
             return Reply(DECIDED)
-        if not found.is_open:
-            return Reply(NOT_NOW, is_alert=True)
         found.is_pressed = True
-        by = pressed.origin.sender
-        return Reply(self._decide(found.session_key, decision, by=by, role=verdict.role, question=question))
+        press = partial(self._decide, found.session_key, decision, by=pressed.origin.sender, role=verdict.role)
+        if not found.is_open:
+            found.early = partial(press, question=question)
+            return Reply(EARLY)
+        return Reply(press(question=question))
 
     def _press_unknown(self, pressed: Pressed, key: SessionKey, question: str, decision: Decision, role: Role) -> Reply:
         if pressed.message_id is not None:
@@ -204,6 +211,9 @@ class Questions:
             self._known[place] = found
         found.is_open = True
         self._opened.set()
+        if found.early is not None:
+            asyncio.get_running_loop().call_soon(found.early)
+            found.early = None
 
     def _note_turn(self, key: SessionKey, turn: str) -> None:
         if self._turns is not None:
@@ -230,6 +240,7 @@ class Questions:
 
     async def run(self) -> None:
         """Keep the messages as they should be, until cancelled."""
+        await self.close()
         self._adopt()
         async with asyncio.TaskGroup() as group:
             while True:
@@ -240,6 +251,11 @@ class Questions:
                 while self._strays:
                     group.create_task(self._unbutton(*self._strays.pop()), name=f"{self._name} old buttons")
                 await self._wake.wait()
+
+    async def close(self) -> None:
+        """Wait for questions that are being sent: their ids must not be lost."""
+        if self._in_flight:
+            await asyncio.wait(set(self._in_flight), timeout=SETTLE_S)
 
     def _adopt(self) -> None:
         """Take in what an earlier process showed."""
@@ -284,15 +300,27 @@ class Questions:
         route = route_of(question.session_key)
         assert route is not None  # looked at when it came in
         if not question.outcome and not question.refs:
-            view = Rendered(plain(f"❓ {question.text}").text, buttons=_buttons(question.id))
-            question.refs.append(await self._outbox.place(route, view, ref=None, notice="", first=False))
-            kept = KeptQuestion(question.session_key, question.id, question.turn, question.text, question.refs[0])
-            await asyncio.to_thread(self._state.change, lambda state: state.keep_question(kept))
+            asking = asyncio.create_task(self._send(question, route), name=f"ask {question.place}")
+            self._in_flight.add(asking)
+            asking.add_done_callback(self._landed)
+            await asyncio.shield(asking)
         if question.outcome:
             view = plain(f"❓ {question.text}\n\n{question.outcome}")
             for ref in question.refs:
                 with suppress(NotModified):
                     await self._messages.edit(self._state.platform_chat(route.chat), ref, view)
+
+    async def _send(self, question: _Question, route: Route) -> None:
+        """Send a question and write its message down; in a task of its own, so that a cancellation does not lose its id."""
+        view = Rendered(plain(f"❓ {question.text}").text, buttons=_buttons(question.id))
+        question.refs.append(await self._outbox.place(route, view, ref=None, notice="", first=False))
+        kept = KeptQuestion(question.session_key, question.id, question.turn, question.text, question.refs[0])
+        await asyncio.to_thread(self._state.change, lambda state: state.keep_question(kept))
+
+    def _landed(self, asking: "asyncio.Task[None]") -> None:
+        self._in_flight.discard(asking)
+        if not asking.cancelled():
+            asking.exception()  # whoever waits for it tells; when nobody does, it is asked again
 
     async def _forget(self, question: _Question) -> None:
         self._known.pop(question.place, None)
