@@ -19,6 +19,8 @@ from nanobot.session.log import Row
 SUMMARY_TOKENS = 2_000
 MAX_CHUNKS = 6
 _MOST_IDENTIFIERS = 40
+_SEARCHED_CHARS = 100_000  # of one message, for identifiers
+_LONGEST_WORD = 300  # longer ones are data, not names
 _LEAST_EXCHANGES = 3  # stay verbatim, if they take no more than twice the room
 _ENOUGH = 0.6  # of the identifiers must be in the summary as the model wrote it
 _TEXT_CHARS = 3_000  # of one message
@@ -116,12 +118,19 @@ def identifiers(messages: Sequence[Message]) -> list[str]:
     for index, message in enumerate(messages):
         if isinstance(message, ToolMessage):
             continue
-        for found in _IDENTIFIER.findall(_STAMP.sub("", plain(message))):
-            name = found.rstrip(".,:;")
+        for name in _names(plain(message)):
             seen[name] += 1
             last[name] = index
     ordered = sorted(seen, key=lambda name: (-seen[name], -last[name], name))
     return ordered[:_MOST_IDENTIFIERS]
+
+
+def _names(text: str) -> Iterator[str]:
+    """Yield the identifiers of a text word by word: the pattern takes quadratic time on a word without end."""
+    for word in _STAMP.sub("", text[:_SEARCHED_CHARS]).split():
+        if len(word) <= _LONGEST_WORD:
+            for found in _IDENTIFIER.findall(word):
+                yield found.rstrip(".,:;")
 
 
 def fault(text: str, messages: Sequence[Message], required: Sequence[str]) -> str | None:

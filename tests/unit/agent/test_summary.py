@@ -1,5 +1,6 @@
 """What a summary is made from, and how it is judged."""
 
+import time
 from datetime import date
 
 import pytest
@@ -161,3 +162,14 @@ def test_a_summary_must_be_shorter_than_what_it_stands_for() -> None:
     assert fault("as long as that", span, []) == "it was no shorter than what it stands for"
     assert fault(" \n", span, []) == "it was empty"
     assert plain(span[0]) == "short"
+
+
+@pytest.mark.parametrize("text", ["a" * 1_000_000, "a." * 500_000, "/x" * 500_000, "1," * 500_000, "aB" * 500_000])
+def test_b01_a_million_characters_are_searched_in_a_moment(text: str) -> None:
+    """One giant word must not keep a process busy for hours, nor hide the names around it."""
+    began = time.perf_counter()
+
+    found = identifiers([user_text(f"see docs/plan.md {text}")])
+
+    assert found == ["docs/plan.md"]
+    assert time.perf_counter() - began < 2
