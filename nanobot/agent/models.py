@@ -88,10 +88,12 @@ class ConfiguredModels:
             await model.provider.close()
 
     def _build(self, ref: str | None) -> Model:
-        name = ref or self.refs[0]
-        window = self._agent.context_window or context_window(self._settings, name)
+        refs = [ref] if ref else self.refs
+        name = refs[0]
+        smallest = min(context_window(self._settings, one) for one in refs)  # any of a chain may have to answer
+        window = self._agent.context_window or smallest
         if self._instead is not None:
             provider, model = self._instead, name.partition("/")[2]
         else:
-            provider, model = build(self._settings, ref or self.refs, environ=self._environ, retry=self._agent.retry)
+            provider, model = build(self._settings, refs, environ=self._environ, retry=self._agent.retry)
         return Model(provider=self._around(provider), model=model, ref=name, window=window)

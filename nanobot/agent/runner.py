@@ -170,14 +170,15 @@ class _Run:
         """Ask the model; after "too long", or a refusal of images, ask once more with a harder cut."""
         try:
             return await self.send()
-        except ContextOverflow as error:
+        except (ContextOverflow, BadRequest) as error:
+            if refuses_images(error) and self.leave_out_images():
+                return await self.send()
+            if isinstance(error, BadRequest):
+                raise
             window = self.governor.harder(self.sent, error.limit_tokens, self.spec.max_tokens)
             self.spec.checkpoint.cut(
                 Decided(f"window:{self.spec.model}", window, "the provider refused a longer request")
             )
-        except BadRequest as error:
-            if not refuses_images(error) or not self.leave_out_images():
-                raise
         return await self.send()
 
     async def send(self) -> LLMResponse:

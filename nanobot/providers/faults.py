@@ -188,10 +188,10 @@ def readable(text: str, at: Endpoint) -> str:
     return text or "no reason given"
 
 
-def refuses_images(error: BadRequest) -> bool:
-    """Say whether a refusal may be gone once the images are."""
+def refuses_images(error: BadRequest | ContextOverflow) -> bool:
+    """Say whether a refusal may be gone once the images are: it speaks of them, or the body was too large."""
     text = str(error).lower()
-    return any(word in text for word in ("image", "multimodal", "vision"))
+    return error.status == 413 or any(word in text for word in ("image", "multimodal", "vision"))
 
 
 def _only_waits(signs: str, wait_s: float | None) -> bool:

@@ -139,11 +139,12 @@ class LoopbackHarness:
             while not (self._path / "in").exists():  # noqa: ASYNC110  # a socket tells nobody that it is there
                 await asyncio.sleep(0.005)
             reader, writer = await asyncio.open_unix_connection(self._path / "in")
-            for number, line in enumerate(self._lines):
-                writer.write((json.dumps({"text": line, "id": str(number)}) + "\n").encode())
-                await reader.readline()
-            writer.close()
-            await writer.wait_closed()
+            try:
+                for number, line in enumerate(self._lines):
+                    writer.write((json.dumps({"text": line, "id": str(number)}) + "\n").encode())
+                    await reader.readline()
+            finally:
+                writer.close()
         finally:
             listening.cancel()
             await asyncio.wait({listening})

@@ -54,6 +54,23 @@ async def test_e13_a_refused_picture_is_left_out_and_the_answer_says_so(
     assert await log_faults(tmp_path) == []
 
 
+@BOTH
+async def test_e14_a_body_that_is_too_large_goes_without_its_pictures(wire: Wire, tmp_path: Path) -> None:
+    """A 413 is about bytes, not tokens: the pictures go, the window stays what it was."""
+    picture = tmp_path / "dot.png"
+    picture.write_bytes(png(pad_bytes=1_000_000))
+    no = Reply(status=413)
+    async with LLMServer([no, Reply("Without it.")]) as server:
+        async with bot_on(server, wire, tmp_path, provider=impatient(server, wire)) as bot:
+            result = await bot.process_direct("what is this?", session_key=KEY, media=[picture])
+
+        assert (result.content, result.error) == ("Without it.", None)
+        assert ["image/png" in request.raw.decode() for request in server.chats] == [True, False]
+    log = next((tmp_path / "data").rglob("*.jsonl")).read_text()
+    assert '"pass":"images"' in log
+    assert '"pass":"window' not in log
+
+
 DAMAGED = {
     "header and junk": png()[:20] + b"junk" * 10,
     "no image at all": b"hello, I am a text",

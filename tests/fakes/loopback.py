@@ -48,16 +48,29 @@ class LoopbackChannel:
         self._accept = accept
         address = self._place / "in"
         address.unlink(missing_ok=True)
-        server = await asyncio.start_unix_server(self._serve, address)
-        async with server:
-            while True:
-                self._progress()
-                try:
-                    async with asyncio.timeout(ROUND_S):
-                        trouble = await self._trouble.get()
-                except TimeoutError:
-                    continue
-                await _get_into(trouble)
+        writers: set[asyncio.StreamWriter] = set()
+        try:
+            async with asyncio.TaskGroup() as group:
+
+                def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                    writers.add(writer)
+                    group.create_task(self._serve(reader, writer), name="loopback connection")
+
+                async with await asyncio.start_unix_server(connected, address):
+                    await self._rounds()
+        finally:
+            for writer in writers:  # also of those whose task had not begun
+                writer.close()
+
+    async def _rounds(self) -> None:
+        while True:
+            self._progress()
+            try:
+                async with asyncio.timeout(ROUND_S):
+                    trouble = await self._trouble.get()
+            except TimeoutError:
+                continue
+            await _get_into(trouble)
 
     async def send(self, part: OutboundPart) -> str | None:
         if (self._place / "refuse").exists():
