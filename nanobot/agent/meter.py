@@ -17,10 +17,8 @@ from nanobot.session.entries import EntryId
 from nanobot.session.log import SessionLog, number
 
 _LEAST, _MOST = 0.6, 3.0  # a ratio beyond these says more about the report than about the model
-_BELIEVABLE = (
-    0.4,
-    5.0,
-)  # reports this far off are not sizes of the whole prompt (some servers leave out what they cached)
+# Reports further off are not sizes of the whole prompt: some servers leave out what they cached.
+_BELIEVABLE = (0.4, 5.0)
 _SHARE = 0.5  # of the learned ratio that the newest report makes up
 _REMEMBERED = 64
 _SHOWS = frozenset({"microcompact", "limit", "images", "snip", "bare"})  # cuts that change what the model is shown

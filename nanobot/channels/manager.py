@@ -22,10 +22,8 @@ log = logging.getLogger(__name__)
 AMBIGUOUS_SOON = 2  # tries of one part that may have arrived although they failed, before it gets a long pause
 AMBIGUOUS_MAX = 4  # and in all: a person is not to see the same answer for ever
 FLOODS_MAX = 1_000
-IN_DOUBT = (
-    "sending",
-    "reserving",
-)  # under way when it was written: an answer may have arrived, or a draft that says as much
+# Under way when it was written: an answer may have arrived, or a draft that says as much.
+IN_DOUBT = ("sending", "reserving")
 LANE_MAX = 1_000
 
 

@@ -160,9 +160,8 @@ def _limit(seconds: float, then: Callable[[], object]) -> None:
 
 def _become_new() -> None:
     """Replace this program by a new run of it.  Files and locks of the old one are closed by the system."""
-    signal.signal(
-        signal.SIGHUP, signal.SIG_IGN
-    )  # survives exec: a second one before the new handler stands must not end us
+    # Survives exec: a second one before the new handler stands must not end us.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -30,15 +30,8 @@ from nanobot.errors import SendRejected
 ALLOWED_UPDATES = ("message", "edited_message", "callback_query")
 MAX_PRESS_CHARS = 200
 POLL_SLACK_S = 10.0  # how much longer than the poll itself an answer may take
-_RAISED = (
-    TelegramError,
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    RuntimeError,
-    OSError,
-)  # odd answers raise the odd ones
+# Odd answers of a server raise the odd ones.
+_RAISED = (TelegramError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, OSError)
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 # The library warns of itself: each of its own RetryAfter errors reads an attribute that it calls deprecated.
