@@ -58,6 +58,7 @@ class AgentLoop:
         self._events = events
         self._gather_s = gather_s
         self._workers: dict[SessionKey, asyncio.Task[None]] = {}
+        self._taken_up: set[SessionKey] = set()  # sessions whose older debts were handed to the channels
         self._running: dict[SessionKey, Running] = {}
         self._callers = Callers()
         self._entering: set[asyncio.Task[Acceptance]] = set()
@@ -129,7 +130,9 @@ class AgentLoop:
         return task
 
     async def _accept(self, message: InboundMessage, hand_on: Callable[[InboundMessage], object]) -> Acceptance:
-        acceptance = await self._sessions.accept(message)
+        async with self._sessions.open(message.session_key) as session:
+            self._take_up_owed(await session.restore())
+            acceptance = await session.accept(message)
         if message.route is None and not self._callers.wait_for(message.session_key, message.id):
             self._ensure_worker(message.session_key)  # its caller has left: it is only put in order
         elif not isinstance(acceptance, Duplicate) or self._is_pending(message):
@@ -193,11 +196,16 @@ class AgentLoop:
             SessionBusy: another process holds it, and does so itself.
         """
         async with self._sessions.open(key) as session:
-            await session.restore()
-            for message in session.log.owed.values():
-                self._bus.publish_outbound(message)
+            self._take_up_owed(await session.restore())
             if session.log.open or session.log.pending:
                 self._ensure_worker(key)
+
+    def _take_up_owed(self, session: Session) -> None:
+        """Hand what an earlier process owed to the channels, once and first: what this process owes is on its way already."""
+        if session.key not in self._taken_up:
+            self._taken_up.add(session.key)
+            for message in session.log.owed.values():
+                self._bus.publish_outbound(message)
 
     async def shutdown(self, *, grace_s: float) -> None:
         """Let running Turns end, up to ``grace_s``; then stop the rest and leave them to be resumed."""
@@ -224,7 +232,7 @@ class AgentLoop:
         """Hold the session and process what it has, in order, until there is nothing left."""
         try:
             async with self._sessions.open(key) as session, session.lock:
-                await session.restore()
+                self._take_up_owed(await session.restore())
                 while not self._closing and (session.log.open or session.log.pending):
                     await self._gather(session)
                     before = _work_left(session)

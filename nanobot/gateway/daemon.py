@@ -1,8 +1,8 @@
 """The gateway: one ``Nanobot``, its channels, and what watches over them; started and ended in order.
 
-Starting: locks → what an earlier process left is taken up → channels listen → ready.  Ending, each step with a deadline: channels
-stop listening → running Turns get a grace time → the rest is left to be resumed → owed answers go out → everything is closed.
-Nothing is lost by leaving any of it out: the logs know what is open.
+Starting: locks → channels listen, while what an earlier process left is taken up → ready.  Ending, each step with a deadline:
+channels stop listening → running Turns get a grace time → the rest is left to be resumed → owed answers go out → everything is
+closed.  Nothing is lost by leaving any of it out: the logs know what is open.
 """
 
 import asyncio
@@ -151,7 +151,7 @@ class Gateway:
             group.create_task(self.bot.run(), name="core")
             outbound = self._ledger.watch(self.bot.bus.outbound)
             outbox = group.create_task(self._manager.run(outbound), name="outbox")
-            await self.bot.loop.recover()
+            recovering = group.create_task(self.bot.loop.recover(), name="recover")  # many long logs take a while
             listening = group.create_task(self._supervisor.run(), name="channels")
             await self._first_rounds()
             self._notifier.status(self._headline())
@@ -166,8 +166,8 @@ class Gateway:
             await ending.wait()
             self._notifier.reloading() if restarts_after() else self._notifier.stopping()
             log.info("ending")
-            for courtesy in courtesies:
-                courtesy.cancel()
+            for task in (recovering, *courtesies):
+                task.cancel()
             await self._end_in_order(listening, outbox, says_so=not restarts_after())
             beat.cancel()
 

@@ -205,3 +205,21 @@ async def test_after_long_downtime_each_chat_is_answered_once(busy: str) -> None
     said = sorted(request.messages[-1].text for request in agent.provider.requests)
     for chat, text in zip("12", said, strict=True):
         assert [f"question {number} of {chat}" in text for number in range(3)] == [True] * 3
+
+
+async def test_what_was_owed_goes_out_once_also_when_its_chat_speaks_first() -> None:
+    """A start takes sessions up one after the other; one that is spoken to before its turn comes pays its debts once."""
+    agent = Agent([says("before")])
+    async with agent:
+        await agent.send("one")
+        await agent.quiet()
+    later = agent.after_restart([says("after")])
+    async with later:
+        await later.send("two", message_id="test:1:2")
+        await later.quiet()
+        await later.loop.recover()
+        await later.loop.recover()
+        await later.quiet()
+        answers = list(later.answers)
+
+    assert answers == ["before", "after"]
