@@ -175,11 +175,19 @@ class _Run:
                 return await self.send()
             if isinstance(error, BadRequest):
                 raise
-            window = self.governor.harder(self.sent, error.limit_tokens, self.spec.max_tokens)
-            self.spec.checkpoint.cut(
-                Decided(f"window:{self.spec.model}", window, "the provider refused a longer request")
-            )
-        return await self.send()
+            return await self.send_less(error)
+
+    async def send_less(self, error: ContextOverflow) -> LLMResponse:
+        """Ask with a harder cut.  The window is learned for later Turns only if that was taken: a refusal alone proves nothing."""
+        window = self.governor.harder(self.sent, error.limit_tokens, self.spec.max_tokens)
+        try:
+            response = await self.send()
+        except CannotFit:
+            raise error from None  # what the provider said says more
+        self.spec.checkpoint.cut(
+            Decided(f"window:{self.spec.model}", window, "the provider refused a longer request and took a shorter one")
+        )
+        return response
 
     async def send(self) -> LLMResponse:
         fitted = self.governor.fit(self.everything())
