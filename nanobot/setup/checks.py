@@ -4,7 +4,9 @@ Nothing is changed.  Servers are asked what they would be asked anyway: one smal
 """
 
 import asyncio
+import errno
 import os
+import shlex
 import shutil
 import stat
 import tempfile
@@ -53,6 +55,7 @@ class Surroundings:
     fetch: Fetch = fetch
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     free_bytes: Callable[[Path], int] = field(default=lambda path: shutil.disk_usage(path).free)
+    try_writing: Callable[[Path], None] = field(default=lambda path: _try_writing(path))
 
 
 def examine(around: Surroundings) -> Iterator[Finding]:
@@ -93,9 +96,12 @@ def _config(path: Path | None, settings: Settings) -> Iterator[Finding]:
 def _places(settings: Settings, around: Surroundings) -> Iterator[Finding]:
     for name, path in (("data", settings.data_dir), ("workspace", settings.workspace)):
         there = _nearest(path)
-        why = _not_writable(there)
-        if why is not None:
-            yield Finding(name, "bad", f"{there} cannot be written: {why}", f"sudo chown -R $USER {there}")
+        try:
+            around.try_writing(there)
+        except OSError as error:
+            text = f"{there} cannot be written: {error.strerror or type(error).__name__}"
+            key = "data_dir" if name == "data" else name
+            yield Finding(name, "bad", text, _writing_fix(key, there, error, around.environ))
             continue
         free = around.free_bytes(there)
         text = f"{path}, {free / 1e9:.1f} GB free"
@@ -110,15 +116,34 @@ def _nearest(path: Path) -> Path:
     return path
 
 
-def _not_writable(path: Path) -> str | None:
+def _try_writing(path: Path) -> None:
+    with tempfile.TemporaryFile(dir=path) as file:
+        file.write(b"x" * 4_096)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _writing_fix(key: str, there: Path, error: OSError, environ: Mapping[str, str]) -> str:
+    """Say what makes a place writable.  A change of owner is advised for nothing that may be the system's."""
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return "make room on that disk"
+        case errno.EROFS:
+            return f"set {key} to a directory on a disk that is not mounted read-only"
+        case errno.EACCES | errno.EPERM if _is_own(there, environ):
+            return f"sudo chown -R $USER {shlex.quote(str(there))}"
+        case _:
+            return f"set {key} to a directory that you may write to"
+
+
+def _is_own(path: Path, environ: Mapping[str, str]) -> bool:
+    """Whether a directory lies below the user's home, or is the user's; root owns too much for that."""
     try:
-        with tempfile.TemporaryFile(dir=path) as file:
-            file.write(b"x" * 4_096)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        return error.strerror or type(error).__name__
-    return None
+        home = Path(environ["HOME"]).resolve() if environ.get("HOME") else None
+        is_below = home is not None and home in path.resolve().parents
+        return path.is_dir() and (is_below or path.stat().st_uid == os.getuid() != 0)
+    except OSError:
+        return False
 
 
 def _time(settings: Settings) -> Iterator[Finding]:

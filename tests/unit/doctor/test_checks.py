@@ -1,5 +1,7 @@
 """What the doctor finds, each with what mends it."""
 
+import errno
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -103,6 +105,31 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
     assert finding.level == "bad"
     assert "/proc cannot be written" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("number", "place", "fix"),
+    [
+        (errno.EACCES, "mine", "sudo chown -R $USER {}/mine"),
+        (errno.EACCES, "/usr/lib", "set data_dir to a directory that you may write to"),
+        (errno.ENOTDIR, "mine", "set data_dir to a directory that you may write to"),
+        (errno.EROFS, "mine", "set data_dir to a directory on a disk that is not mounted read-only"),
+        (errno.ENOSPC, "mine", "make room on that disk"),
+    ],
+)
+def test_advice_fits_why_a_place_cannot_be_written(tmp_path: Path, number: int, place: str, fix: str) -> None:
+    """A change of owner is advised only where access is refused, and never for what may be the system's."""
+    there = tmp_path / place
+    there.mkdir(exist_ok=True)
+
+    def try_writing(path: Path) -> None:
+        if path == there:
+            raise OSError(number, os.strerror(number))
+
+    config = f"data_dir: {there}\nworkspace: work\n"
+    finding = found(around(tmp_path, config, try_writing=try_writing, asks=False))["data"]
+
+    assert finding.fix == fix.format(tmp_path)
 
 
 def test_an_unknown_time_zone_is_told(tmp_path: Path) -> None:
