@@ -19,7 +19,7 @@ from nanobot.providers.base import Emit, LLMRequest, LLMResponse
 from nanobot.providers.endpoint import first_token_s, proxy_for
 from nanobot.providers.faults import Endpoint, ServerFault, to_error, unreachable
 from nanobot.providers.images import Images, load_image
-from nanobot.providers.reading import Fold, Limits, SdkStream, read_answer
+from nanobot.providers.reading import Fold, Limits, SdkStream, most_chars, read_answer
 from nanobot.providers.settings import RemoteSettings
 
 _JSON = {"Content-Type": "application/json"}
@@ -159,7 +159,7 @@ class RemoteProvider(Generic[E]):
                     options={"headers": _JSON},
                 )
 
-            await read_answer(open_stream, fold, emit, self._limits)
+            await read_answer(open_stream, fold, emit, self._limits, max_chars=most_chars(request.max_tokens))
         except Exception as error:  # the port promises ProviderError alone, whatever SDK and server do
             raise wire.map_error(error) from error
         for delta in fold.end():

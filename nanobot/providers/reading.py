@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from nanobot.bus.runtime_events import ModelEvent
-from nanobot.errors import StreamStalled
+from nanobot.bus.runtime_events import ModelEvent, ReasoningDelta, TextDelta
+from nanobot.errors import ProviderError, StreamStalled
 from nanobot.providers.base import Emit
 
+_CHARS_PER_TOKEN = 24  # on the average of a whole answer; real ones have 1 to 6
 AFTER_END_S = 5.0  # for what may follow the end of an answer, such as the usage
 
 
@@ -77,11 +78,19 @@ class Limits:
     key: str
 
 
-async def read_answer(open_stream: Callable[[], Awaitable[SdkStream]], fold: Fold, emit: Emit, limits: Limits) -> None:
+def most_chars(max_tokens: int) -> int:
+    """Return how many characters an answer of so many tokens can have, generously: more is a server that does not stop."""
+    return 20_000 + max_tokens * _CHARS_PER_TOKEN
+
+
+async def read_answer(
+    open_stream: Callable[[], Awaitable[SdkStream]], fold: Fold, emit: Emit, limits: Limits, *, max_chars: int
+) -> None:
     """Open a stream, feed its events to ``fold`` and its deltas to ``emit``; always close it.
 
     Raises:
         StreamStalled: a limit passed before the answer was complete, or the stream ended without its last event.
+        ProviderError: the answer has more than ``max_chars`` characters.
         Exception: whatever the SDK raises.
     """
     now = asyncio.get_running_loop().time
@@ -91,9 +100,15 @@ async def read_answer(open_stream: Callable[[], Awaitable[SdkStream]], fold: Fol
         async with limit:
             stream = await open_stream()
             try:
-                await _drain(
-                    stream, fold, emit, lambda: limit.reschedule(min(now() + _patience(fold, limits), deadline))
-                )
+
+                def moved() -> None:
+                    limit.reschedule(min(now() + _patience(fold, limits), deadline))
+                    if (
+                        fold.progress > max_chars
+                    ):  # each step is a character at least, also of calls, which are not shown
+                        raise _endless(max_chars)
+
+                await _drain(stream, fold, _counting(emit, max_chars), moved)
             finally:
                 await stream.close()
     except TimeoutError:
@@ -118,6 +133,25 @@ async def _drain(stream: SdkStream, fold: Fold, emit: Emit, moved: Callable[[], 
         _show(fold.feed(event), emit)
         if fold.progress != before:
             moved()
+
+
+def _counting(emit: Emit, max_chars: int) -> Emit:
+    """Return an ``emit`` that raises once more came than was asked for: what streams without end would fill memory and disk."""
+    chars = 0
+
+    def counted(event: ModelEvent) -> None:
+        nonlocal chars
+        if isinstance(event, TextDelta | ReasoningDelta):
+            chars += len(event.text)
+        if chars > max_chars:
+            raise _endless(max_chars)
+        emit(event)
+
+    return counted
+
+
+def _endless(max_chars: int) -> ProviderError:
+    return ProviderError(f"The model's answer did not end: more than {max_chars:,} characters came.")
 
 
 def _show(deltas: Sequence[ModelEvent], emit: Emit) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nanobot.bus.runtime_events import ModelEvent, TextDelta
-from nanobot.errors import StreamStalled
+from nanobot.errors import ProviderError, StreamStalled
 from nanobot.providers.openai_stream import OpenAIFold
 from nanobot.providers.reading import Limits, read_answer
 
@@ -17,6 +17,11 @@ END: dict[str, Any] = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
 
 def text(words: str) -> dict[str, Any]:
     return {"choices": [{"delta": {"content": words}}]}
+
+
+def call(arguments: str) -> dict[str, Any]:
+    function = {"name": "exec", "arguments": arguments}
+    return {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "c", "function": function}]}}]}
 
 
 class FakeResponse:
@@ -57,16 +62,20 @@ class FakeStream:
 
 
 async def read(
-    stream: FakeStream, *, idle_s: float = 0.05, total_s: float = 5, first_token_s: float = 0.05
+    stream: FakeStream,
+    *,
+    idle_s: float = 0.05,
+    total_s: float = 5,
+    first_token_s: float = 0.05,
+    max_chars: int = 1_000_000,
 ) -> list[ModelEvent]:
     shown: list[ModelEvent] = []
 
     async def open_stream() -> FakeStream:
         return stream
 
-    await read_answer(
-        open_stream, OpenAIFold(), shown.append, Limits(first_token_s, idle_s, total_s, "providers.x.timeouts")
-    )
+    limits = Limits(first_token_s, idle_s, total_s, "providers.x.timeouts")
+    await read_answer(open_stream, OpenAIFold(), shown.append, limits, max_chars=max_chars)
     return shown
 
 
@@ -94,6 +103,17 @@ async def test_the_whole_answer_has_a_limit() -> None:
     """A model that never ends is ended, however lively it is."""
     with pytest.raises(StreamStalled, match="total_s"):
         await read(FakeStream([], repeat=text("x")), total_s=0.05)
+
+
+@pytest.mark.parametrize("event", [text("x" * 40), call("x")], ids=["text", "arguments"])
+async def test_an_answer_without_end_is_ended(event: object) -> None:
+    """A server that streams on, whatever was asked for, fills neither memory nor disk; asking again would not help."""
+    stream = FakeStream([], repeat=event)
+
+    with pytest.raises(ProviderError, match="did not end") as caught:
+        await read(stream, max_chars=200)
+    assert not caught.value.retryable
+    assert stream.closed == 1
 
 
 async def test_silence_after_the_end_is_no_failure() -> None:
