@@ -32,6 +32,10 @@ class MemoryCheckpoint:
         """Keep the result."""
         self.messages.append(message)
 
+    async def written(self) -> bool:
+        """Return True: nothing outlives this run, so nothing is waited for."""
+        return True
+
     def runtime(self, message: UserMessage) -> None:
         """Keep the message."""
         self.messages.append(message)

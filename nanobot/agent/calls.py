@@ -1,8 +1,8 @@
 """Running the calls of one answer: looked up, judged, announced, run, cut to their budget, and logged as they land.
 
 Concurrent tools run beside each other, the others one after the other in the order of the calls.  A call that changes the world
-has its intent on disk before it starts.  After a restart a call without a result is run again, probed, or answered as unknown, as
-its tool's effect class says.
+has its intent on disk before it starts; what it kept for a crash is removed once its result is written.  After a restart a call
+without a result is run again, probed, or answered as unknown, as its tool's effect class says.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from nanobot.agent.spec import AgentRunSpec, ToolEvent
 from nanobot.agent.tools.base import Planned, ToolContext
 from nanobot.agent.tools.registry import Observation, PreparedCall
 from nanobot.agent.tools.results import Fitted, fit
+from nanobot.agent.undo import clear_scratch
 from nanobot.bus.runtime_events import ToolFinished, ToolStarted
 from nanobot.errors import ToolError
 from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage
@@ -71,6 +72,8 @@ class CallRunner:
         self._announce(call, prepared.tool.summary(prepared.arguments))
         observation = await self._observe(prepared, context, intent)
         await self._keep(call, prepared, observation)
+        if prepared.tool.effect != "pure" and await self._spec.checkpoint.written():
+            await asyncio.to_thread(clear_scratch, context.scratch)
 
     async def _observe(self, prepared: PreparedCall, context: ToolContext, intent: Intent | None) -> Observation:
         if intent is not None:

@@ -1,10 +1,11 @@
 """A Turn's facts, on their way into the session log."""
 
+from collections.abc import Awaitable
 from contextlib import suppress
 
 from nanobot.agent.govern import Decided
 from nanobot.agent.tools.base import Planned
-from nanobot.errors import DiskRefused, StopCause, TurnStopped
+from nanobot.errors import DiskRefused, SessionError, StopCause, TurnStopped
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
 from nanobot.providers.base import LLMResponse
 from nanobot.session.entries import BlobId, Cut, Effect, EntryId, Intent, Step
@@ -20,6 +21,7 @@ class TurnRecorder:
         self._head = head
         self.answers = 0
         self._closed: StopCause | None = None
+        self._result: Awaitable[None] | None = None  # the newest one's way to the disk
 
     def close(self, cause: StopCause) -> None:
         """Take no facts any more: the Turn ends without its run, which ends at the first fact it brings."""
@@ -54,7 +56,16 @@ class TurnRecorder:
     def result(self, message: ToolMessage, *, blob: BlobId | None, duration_ms: float) -> None:
         """Log a call's result."""
         step = Step(id=message.entry, turn=self._turn, message=message, blob=blob, duration_ms=round(duration_ms, 1))
-        self._session.append(step)
+        self._result = self._session.append(step)
+
+    async def written(self) -> bool:
+        """Wait until the newest result is written; it need not be synced, as what stands in for it is not either."""
+        try:
+            if self._result is not None:
+                await self._result
+        except SessionError:
+            return False
+        return True
 
     def runtime(self, message: UserMessage) -> None:
         """Log a message that the runner adds itself."""

@@ -33,6 +33,10 @@ class Checkpoint(Protocol):
         """Log a call's result; ``blob`` holds the full text of one that was cut."""
         ...
 
+    async def written(self) -> bool:
+        """Wait until the newest result is where a crash of ours leaves it; False if it cannot be put there now."""
+        ...
+
     def runtime(self, message: UserMessage) -> None:
         """Log a message that the runner adds itself."""
         ...

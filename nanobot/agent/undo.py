@@ -8,6 +8,7 @@ is doing it once, so a crash between the files and the log's line for the undo i
 import hashlib
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from nanobot.errors import NanobotError, ToolError
 from nanobot.messages import ToolMessage
 from nanobot.session.entries import Entry, Finished, Intent, Step
 
+_BEFORE = "before"  # the file in a call's scratch directory that holds the old content
 KEPT_TURNS = 20  # per session: how far back old contents and outputs of commands are kept
 
 
@@ -58,7 +60,7 @@ def file_changes(entries: Iterable[Entry], *, turn: str, scratch: Path) -> list[
                 pass
     changes: dict[Path, FileChange] = {}
     for call, intent in intents.items():
-        change = _change(intent, scratch / call.replace(".", "_") / "before")
+        change = _change(intent, scratch / call.replace(".", "_") / _BEFORE)
         if call in failed or change is None:
             continue
         first = changes.get(change.path, change)
@@ -86,8 +88,23 @@ def take_back(changes: Sequence[FileChange]) -> list[Path]:
     return [path for path, _ in undone]
 
 
+def clear_scratch(call: Path) -> None:
+    """Remove what a call kept for a crash, once its result is written: the raw output of a command may hold secrets.
+
+    The old content of a file stays, for an undo.  Blocks; what cannot be removed goes with its Turn.
+    """
+    with suppress(OSError):
+        for path in call.iterdir():
+            if path.name != _BEFORE:
+                path.unlink(missing_ok=True)
+        call.rmdir()  # only if nothing was kept
+
+
 def prune_scratch(directory: Path, *, last_turn: int) -> None:
-    """Remove what calls of Turns long past left behind in a session's scratch directory.  Blocks."""
+    """Remove what calls of earlier Turns left behind in a session's scratch directory; old contents after a while.  Blocks.
+
+    Of the Turns before ``last_turn``, also what calls kept that were stopped or whose results the disk refused for a time.
+    """
     try:
         turns = list(directory.iterdir())
     except OSError:
@@ -95,6 +112,9 @@ def prune_scratch(directory: Path, *, last_turn: int) -> None:
     for path in turns:
         if path.name[:1] == "t" and path.name[1:].isdigit() and int(path.name[1:]) <= last_turn - KEPT_TURNS:
             shutil.rmtree(path, ignore_errors=True)
+        elif path.name != f"t{last_turn}" and path.is_dir():
+            for call in path.iterdir():
+                clear_scratch(call)
 
 
 def _change(intent: Intent, kept: Path) -> FileChange | None:

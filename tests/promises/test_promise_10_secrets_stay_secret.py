@@ -26,11 +26,8 @@ def with_secret(server: LLMServer, wire: Wire, home: Path) -> Settings:
 
 
 def leaks(home: Path) -> list[str]:
-    """Return the files under the data directory that hold the secret.
-
-    Not those a running command writes its output to: they are raw by nature, closed to every tool, and redacted when they are read.
-    """
-    files = (path for path in (home / "data").rglob("*") if path.is_file() and "scratch" not in path.parts)
+    """Return the files under the data directory that hold the secret."""
+    files = (path for path in (home / "data").rglob("*") if path.is_file())
     return [path.name for path in files if SECRET.encode() in path.read_bytes()]
 
 

@@ -124,8 +124,7 @@ class Command:
         os.set_blocking(self._reader, False)
         self._pid = _spawn(job, writer)
         os.close(writer)
-        with open("pid", "w") as file:
-            file.write(str(self._pid))
+        _put("pid", str(self._pid).encode())
 
     def until_over(self, deadline: float, *, lifeline: bool = True) -> str:
         """Return why the waiting ended: the command ``exited``, ``timeout``, or ``stopped`` by the lifeline's end."""
@@ -243,9 +242,14 @@ def _write(status: dict[str, Any], kept: Kept) -> None:
     status["head_bytes"] = len(kept.head)
     status["kept_bytes"] = len(kept.head) + len(kept.tail)
     for name, data in (("output", bytes(kept.head) + kept.tail), ("status", json.dumps(status).encode())):
-        with open(name + ".tmp", "wb") as file:
-            file.write(data)
+        _put(name + ".tmp", data)
         os.replace(name + ".tmp", name)
+
+
+def _put(name: str, data: bytes) -> None:
+    """Write a file of our record: nobody else's business, as commands print secrets."""
+    with open(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -1,11 +1,13 @@
 """/undo takes back what a Turn said and what it wrote: all of it, or nothing."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
 
 from nanobot.agent.tools.paths import PathRules
+from nanobot.agent.tools.shell import Exec
 from nanobot.agent.tools.write import EditFile, WriteFile
 from nanobot.agent.undo import FileChange, NotUndone, prune_scratch, take_back
 from tests.fakes.agent import Agent
@@ -110,6 +112,38 @@ def test_scratch_of_turns_long_past_is_removed(tmp_path: Path) -> None:
     prune_scratch(tmp_path, last_turn=30)
 
     assert sorted(int(path.name[1:]) for path in tmp_path.iterdir()) == list(range(11, 31))
+
+
+def test_what_a_call_kept_for_a_crash_goes_but_not_what_an_undo_needs(tmp_path: Path) -> None:
+    """The raw output of an earlier Turn's stopped command is removed; the last Turn may still be looked for."""
+    for name in ("t1/e2_0/output", "t1/e3_0/before", "t2/e5_0/output"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+
+    prune_scratch(tmp_path, last_turn=2)
+
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert left == ["t1/e3_0/before", "t2/e5_0/output"]
+    assert not (tmp_path / "t1/e2_0").exists()
+
+
+@pytest.mark.parametrize("refuses", [None, "disk full"])
+async def test_a_commands_raw_output_is_kept_no_longer_than_its_result_is_unwritten(
+    workspace: Path, refuses: str | None
+) -> None:
+    """Once the log has the redacted result nothing of the record is left; while the disk refuses it, a crash finds it."""
+    command = Exec(PathRules(), environment={"PATH": os.environ["PATH"]})
+    agent = Agent([calls(("exec", {"command": "echo hunter2"})), says("done")], tools=[command], workspace=workspace)
+    async with agent:
+        agent.store.world.refuses = refuses
+        await agent.ask("show it")
+
+        left = {
+            path.name: path.stat().st_mode & 0o777
+            for path in (workspace.parent / "scratch").rglob("*")
+            if path.is_file()
+        }
+        assert left == ({} if refuses is None else dict.fromkeys(("output", "pid", "status"), 0o600))
 
 
 def _sha(text: str) -> str:
