@@ -34,12 +34,13 @@ from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.agent.tools.function import function_tool
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnResult
-from nanobot.bus.events import Acceptance, InboundMessage, Media, Role, SessionKey
+from nanobot.bus.events import Acceptance, InboundMessage, Media, Role, SessionKey, is_plain_key
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished
 from nanobot.config.environment import environment
 from nanobot.config.settings import Settings, find, load
+from nanobot.errors import MisuseError
 from nanobot.providers.base import LLMProvider
 from nanobot.redaction import Redactor
 from nanobot.session.disk import Disk
@@ -175,9 +176,11 @@ class Nanobot:
         Cancelling the call stops its Turn and leaves the session in order.
 
         Raises:
-            MisuseError: a tool called its own session; a file that cannot be read.
+            MisuseError: a tool called its own session; a file that cannot be read; a key with control characters.
             SessionBusy: another process holds the session.
         """
+        if not is_plain_key(session_key):
+            raise MisuseError(f"a session's key is not empty and holds no control characters, not {session_key!r:.80}")
         files = [item if isinstance(item, Media) else await take_in(Path(item), self._media) for item in media]
         return await self.loop.process_direct(text, session_key=session_key, message_id=message_id, media=files)
 

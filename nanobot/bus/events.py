@@ -1,5 +1,6 @@
 """Messages in and out: what channels hand to the core, and what the core owes to channels."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -9,6 +10,18 @@ Role = Literal["owner", "user"]
 Decision = Literal["once", "always", "deny"]
 """What a person says to a call that waits: this time, from now on in this conversation, or not at all."""
 MediaKind = Literal["image", "file", "voice", "audio", "video", "sticker"]
+
+_UNSPEAKABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def is_plain_key(key: SessionKey) -> bool:
+    """Whether a session may be called so: lists and stamps hold keys on one line, so no control character is in one."""
+    return bool(key.strip()) and not _UNSPEAKABLE.search(key)
+
+
+def shown_key(key: SessionKey) -> str:
+    """Return a key with what ``is_plain_key`` refuses as escapes; old logs may be called so."""
+    return _UNSPEAKABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), key)
 
 
 @dataclass(frozen=True, slots=True)

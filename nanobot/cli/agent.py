@@ -4,6 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
+from nanobot.bus.events import is_plain_key, shown_key
 from nanobot.cli.streams import is_person, piped_input
 from nanobot.errors import MisuseError
 
@@ -15,6 +16,8 @@ def run_agent(*, message: str | None, session_key: str, config: Path | None, as_
 
     if not session_key.strip():
         raise MisuseError("--session must name a conversation, such as cli:direct")
+    if not is_plain_key(session_key):
+        raise MisuseError(f"--session holds a control character: {shown_key(session_key)}; leave it out")
     path = find(config, environment())
     settings = load(path)
     if message is None and is_person():

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from nanobot.bus.events import is_plain_key, shown_key
 from nanobot.channels.terminal.text import one_line
 from nanobot.cli.sessions import refuse_unknown, session_store
 from nanobot.cli.streams import write_err, write_out
@@ -90,13 +91,15 @@ def _told(found: Findings) -> list[str]:
 
 
 async def _fork(settings: Settings, key: str, at: str, new_key: str | None) -> tuple[str, int]:
+    if new_key and not is_plain_key(new_key):
+        raise MisuseError(f"--as holds a control character: {shown_key(new_key)}; leave it out")
     store = session_store(settings)
     turn = f"t{at}" if at.isdecimal() else at
     try:
         keys = await store.keys()
         if key not in keys:
             await refuse_unknown(store, key)
-        made = new_key or _free_name(f"fork:{key}:{turn}", keys)
+        made = new_key or _free_name(f"fork:{shown_key(key)}:{turn}", keys)
         return made, await fork(store, key, made, at=turn, owner=OWNER)
     finally:
         await store.close()

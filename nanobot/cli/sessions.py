@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from nanobot.bus.events import shown_key
 from nanobot.channels.terminal.text import one_line, printable
-from nanobot.cli.streams import write_out
+from nanobot.cli.streams import is_shown, write_out
 from nanobot.cli.transcript import as_markdown, turns
 from nanobot.config.explain import closest
 from nanobot.config.settings import Settings, load
@@ -31,7 +32,7 @@ def export_session(config: Path | None, key: str, form: str) -> int:
     """Print one session as ``turns``, ``jsonl`` or ``markdown``."""
     entries, _ = asyncio.run(read_log(load(config), key))
     text = render(entries, form)
-    write_out(printable(text) if sys.stdout.isatty() else text)
+    write_out(printable(text) if is_shown() else text)
     return 0
 
 
@@ -52,7 +53,7 @@ async def _listing(settings: Settings) -> str:
     finally:
         await store.close()
     rows.sort(reverse=True)
-    return "".join(f"{key}\t{at}\t{one_line(said)[:80]}\n" for (at, said), key in rows)
+    return "".join(f"{shown_key(key)}\t{at}\t{one_line(said)[:80]}\n" for (at, said), key in rows)
 
 
 def _last_activity(newest_first: Sequence[Entry]) -> tuple[str, str]:

@@ -56,6 +56,8 @@ def test_help_is_quick(tmp_path: Path) -> None:
         (("agent",), b"nothing to ask"),
         (("agent", "-m", " "), b"nothing to ask"),
         (("agent", "-m", "x", "--session", ""), b"--session must name a conversation"),
+        (("agent", "-m", "x", "--session", "a\tb\x1b"), b"--session holds a control character: a\\tb\\x1b;"),
+        (("sessions", "fork", "a", "--at", "1", "--as", "b\nc"), b"--as holds a control character: b\\nc;"),
         (("sessions", "export", "cli:none"), b"there is no session 'cli:none'"),
     ],
 )
