@@ -67,7 +67,7 @@ class Writer:
         with self.guard:
             if log.dead is not None:
                 fail(ticket, log.dead)
-            elif ticket.line and (log.gap or self._bytes + len(ticket.line) > self._max_bytes):
+            elif ticket.line and (log.gap or self._is_full(len(ticket.line))):
                 log.gap = True
                 fail(ticket, DiskRefused(f"Session {log.key!r:.80} cannot keep more in memory while the disk refuses."))
                 _log.error(
@@ -77,6 +77,10 @@ class Writer:
                 log.tickets.append(ticket)
                 self._bytes += len(ticket.line)
                 self._queue(log)
+
+    def _is_full(self, size: int) -> bool:
+        """Say whether memory has no room for so many bytes.  A disk that writes may be given one line of any size."""
+        return self._bytes > self._max_bytes or (bool(self._refusing) and self._bytes + size > self._max_bytes)
 
     def retry(self, log: LogWriter, ticket: Ticket) -> None:
         """Try again to write what was refused; ``ticket`` may be waited for once more."""

@@ -328,6 +328,17 @@ async def test_a_long_backlog_is_written_to_its_end(make_store: MakeStore, disk:
     assert found == [f"e{n}" for n in range(6)]
 
 
+async def test_a_healthy_disk_takes_a_line_of_any_size(make_store: MakeStore) -> None:
+    """The limit is for what a refusing disk leaves in memory; a line above it is not dropped as if the disk were full."""
+    store = make_store(unsaved_max_bytes=2000)
+    claim = await store.claim(KEY, "loop")
+    store.append(claim, Finished(id="e1", content="small"), sync=False)
+    await store.append(claim, Finished(id="e2", content="x" * 50_000), sync=True)
+    await store.append(claim, Finished(id="e3", content="after"), sync=True)
+
+    assert [entry.id for entry in await store.read(KEY, before=None, limit=9)] == ["e3", "e2", "e1"]
+
+
 async def test_much_unsynced_is_synced_unasked_and_insisted_on(make_store: MakeStore, disk: FaultyDisk) -> None:
     """Memory holds a few MB of unsynced lines of a log at most, and a sync for that reason is tried until it succeeds."""
     store = make_store()
