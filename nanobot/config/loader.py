@@ -7,6 +7,7 @@ line and quotes no value, because any value may be a secret.  What keys mean is 
 """
 
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from yaml.constructor import SafeConstructor
 
 from nanobot.errors import ConfigError
 from nanobot.messages import clean_text
+from nanobot.redaction import Redactor
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
@@ -24,6 +26,7 @@ MAX_BYTES = 4_000_000
 MAX_NODES = 100_000
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(:-([^{}]*))?\})?")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _QUOTED = re.compile(r"'[^'<]{2,}'")
 
 
@@ -47,11 +50,16 @@ class Document:
 
 
 def dotted(key: KeyPath) -> str:
-    """Return a key path as people write it: ``providers.local.headers``, ``agent.model[1]``."""
+    """Return a key path as people write it: ``providers.local.headers``, ``agent.model[1]``.  A secret as a key is redacted."""
     out = ""
     for part in key:
-        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
+        out += f"[{part}]" if isinstance(part, int) else f".{shown(part)}" if out else shown(part)
     return out
+
+
+def shown(name: str) -> str:
+    """Return a name out of a file as an error may show it: no secret that stands in the wrong place, no control character."""
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), Redactor()(name))
 
 
 def read(path: Path, environ: Mapping[str, str]) -> Document:
@@ -172,6 +180,9 @@ class _Reader:
 
 def _read_text(path: Path) -> str:
     try:
+        kind = path.stat().st_mode  # first: opening a pipe would wait for its writer
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+            raise ConfigError(f"{path}: no regular file; copy the configuration into one")
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:

@@ -16,7 +16,7 @@ from nanobot.agent.tools.settings import ToolSettings
 from nanobot.channels.settings import ChannelSettings
 from nanobot.config.explain import closest, explain
 from nanobot.config.gateway import GatewaySettings
-from nanobot.config.loader import Document, KeyPath, read
+from nanobot.config.loader import Document, KeyPath, read, shown
 from nanobot.errors import ConfigError
 from nanobot.providers.models import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL, OFFLINE_MODEL
 from nanobot.providers.settings import OfflineSettings, ProviderSettings
@@ -106,7 +106,13 @@ def home(environ: Mapping[str, str]) -> Path:
 
 
 def find(path: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the file to read: the given one, else ``NANOBOT_CONFIG``, else ``~/.nanobot/config.yaml`` if there, else None."""
+    """Return the file to read: the given one, else ``NANOBOT_CONFIG``, else ``~/.nanobot/config.yaml`` if there, else None.
+
+    Raises:
+        ConfigError: the given path is empty, or this user has no home directory.
+    """
+    if path == Path():
+        raise ConfigError("no configuration file is named: --config wants a path, such as ~/.nanobot/config.yaml")
     if path is not None:
         return path
     if environ.get(CONFIG_VARIABLE):
@@ -210,7 +216,7 @@ def _check_models(settings: Settings, document: Document) -> None:
             hint = f"did you mean {guess!r}?" if guess else f"there are: {', '.join(settings.providers)}"
             variable = KEY_VARIABLES.get(name)
             hint += f" (or set {variable})" if variable and not document.data.get("providers") else ""
-            raise ConfigError(f"{document.place(key)}: no provider is called {name!r}; {hint}")
+            raise ConfigError(f"{document.place(key)}: no provider is called {shown(name)!r}; {hint}")
 
 
 def _example(settings: Settings) -> str:

@@ -1,5 +1,6 @@
 """Reading YAML: lines, duplicate keys, variables, and errors that quote no value."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -141,12 +142,15 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     """Missing, a directory, another encoding, and something endless: each is one sentence."""
     latin = tmp_path / "latin.yaml"
     latin.write_bytes(b"a: 1\nb: \xe9\n")
+    endless = tmp_path / "endless.yaml"
+    endless.touch()
+    os.truncate(endless, 10**12)
 
     for path, expected in (
         (tmp_path / "none.yaml", "cannot be read: No such file or directory"),
         (tmp_path, "cannot be read: Is a directory"),
         (latin, "latin.yaml:2: not UTF-8"),
-        (Path("/dev/zero"), "this is no configuration file"),
+        (endless, "this is no configuration file"),
     ):
         with pytest.raises(ConfigError, match=expected):
             read(path, {})
@@ -155,3 +159,20 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
 def test_an_empty_file_is_an_empty_configuration() -> None:
     """Comments alone are fine."""
     assert parsed("# nothing\n").data == {}
+
+
+def test_a_pipe_or_device_is_refused_at_once(tmp_path: Path) -> None:
+    """Nothing waits for somebody to write."""
+    os.mkfifo(tmp_path / "pipe")
+
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(ConfigError, match="no regular file"):
+            read(path, {})
+
+
+def test_a_secret_as_a_key_is_not_shown() -> None:
+    """A key that slipped to the wrong side of the colon stays out of the error; so do control characters."""
+    secret = "sk-" + "a1" * 16
+
+    assert refusal(f"{secret}: 1\n{secret}: 2") == "c.yaml:2: [redacted]: this key stands here twice (first on line 1)"
+    assert dotted(("a", "b\x1b[31m\nc")) == "a.b\\x1b[31m\\nc"

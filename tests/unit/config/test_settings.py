@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.config.loader import parse
-from nanobot.config.settings import Settings, build, load
+from nanobot.config.settings import Settings, build, find, load
 from nanobot.errors import ConfigError
 from nanobot.providers.models import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL
 from nanobot.providers.settings import AnthropicSettings, OfflineSettings, OpenAISettings
@@ -285,3 +285,17 @@ def _missing(model: type[BaseModel], data: Mapping[str, Any], prefix: str) -> It
         for kind in kinds:
             if isinstance(kind, type) and issubclass(kind, BaseModel) and data[name] is not None:
                 yield from _missing(kind, data[name], f"{prefix}{name}.")
+
+
+def test_an_unknown_key_that_looks_like_a_secret_is_not_shown() -> None:
+    """Neither a key nor a provider's name brings one onto the screen."""
+    secret = "sk-" + "a1" * 16
+
+    assert refusal(f"{secret}: x").startswith("/etc/c.yaml:1: [redacted]: unknown key")
+    assert "a1a1" not in refusal(f"agent: {{model: {secret}/x}}")
+
+
+def test_an_empty_path_names_no_file() -> None:
+    """``--config ''`` is told from a folder that cannot be read."""
+    with pytest.raises(ConfigError, match="no configuration file is named"):
+        find(Path(), {})
