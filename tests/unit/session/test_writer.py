@@ -231,6 +231,7 @@ async def test_memory_is_bounded_and_leaves_no_gap(make_store: MakeStore, disk: 
     claim = await store.claim(KEY, "loop")
     disk.refuse(errno.ENOSPC, "write")
     kept = store.append(claim, Finished(id="e1", content="x" * 1000), sync=False)
+    await until(lambda: store.refusing(KEY) is not None)
     dropped = store.append(claim, Finished(id="e2", content="x" * 1000), sync=False)
     behind = store.append(claim, Finished(id="e3"), sync=False)
     for outcome in (kept, dropped, behind):
