@@ -1,11 +1,21 @@
 """``python -m nanobot`` and the ``nanobot`` command."""
 
+import errno
+import sys
+
 from nanobot.cli.app import app
+from nanobot.cli.streams import output_failed, write_err
 
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        app()
+    except OSError as error:  # --help and the like write by themselves
+        if sys.stdout is None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
+            raise
+        write_err(f"nanobot: {output_failed(error)}\n")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

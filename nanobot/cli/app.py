@@ -326,7 +326,11 @@ def version() -> None:
     """Print the version."""
     from importlib.metadata import version as installed
 
-    write_out(f"nanobot {installed('nanobot')}\n")
+    def work() -> int:
+        write_out(f"nanobot {installed('nanobot')}\n")
+        return 0
+
+    _exit_with(work)
 
 
 def _service(name: str, is_system: bool, run_as: str | None = None) -> "Service":

@@ -13,7 +13,7 @@ from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished
 from nanobot.channels.terminal.text import printable
 from nanobot.channels.terminal.view import View
 from nanobot.cli.bot import Bot, Result
-from nanobot.cli.streams import write_err, write_out
+from nanobot.cli.streams import is_shown, write_err, write_out
 
 ANSWERED = 0
 FAILED = 1
@@ -23,7 +23,7 @@ async def ask(bot: Bot, text: str, *, session_key: str, as_json: bool) -> int:
     """Run one Turn and print how it ended; return the exit code: 0 answered, 1 failed, 128 + n stopped by signal n."""
     with _signals() as caught:
         async with bot:
-            end = bot.events.observe(_Progress(session_key)) if sys.stderr.isatty() else None
+            end = bot.events.observe(_Progress(session_key)) if sys.stderr and sys.stderr.isatty() else None
             try:
                 result = await _run(bot, text, session_key, caught)
             finally:
@@ -103,7 +103,7 @@ def _print(result: Result | None, *, as_json: bool) -> None:
     if as_json:
         write_out(as_json_line(result) + "\n")
     elif result.content:
-        text = printable(result.content) if sys.stdout.isatty() else result.content
+        text = printable(result.content) if is_shown() else result.content
         write_out(text if text.endswith("\n") else text + "\n")
     if result.error:
         write_err(f"nanobot: {printable(result.error)}\n")

@@ -14,7 +14,7 @@ from nanobot.channels.cli import Terminal, TerminalChannel
 from nanobot.channels.manager import ChannelManager
 from nanobot.channels.terminal.view import Segment
 from nanobot.cli.bot import Bot
-from nanobot.cli.streams import write_err
+from nanobot.cli.streams import is_shown, must_have_out, write_err
 from nanobot.config.environment import terminal_facts
 from nanobot.config.settings import Settings
 from nanobot.errors import NanobotError
@@ -29,8 +29,9 @@ async def chat(settings: Settings, session_key: str, *, config_path: Path | None
 
 async def converse(bot: Bot, settings: Settings, session_key: str) -> int:
     """Chat with this bot."""
+    must_have_out()
     facts = terminal_facts()
-    is_plain = facts.is_dumb or not sys.stdout.isatty() or not sys.stdin.isatty()
+    is_plain = facts.is_dumb or not is_shown() or not sys.stdin.isatty()
     channel = TerminalChannel(session_key=session_key, events=bot.events, stop=bot.stop, one_by_one=is_plain)
     terminal, on_interrupt = (
         _plain_terminal(channel) if is_plain else _prompt_terminal(channel, settings.data_dir, colour=facts.colour)

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from nanobot.channels.terminal.text import printable
 from nanobot.cli.inspection import chatty_tools
 from nanobot.cli.plot import bar, columns_of, curve, picture, thousands
 from nanobot.cli.sessions import read_log
-from nanobot.cli.streams import write_out
+from nanobot.cli.streams import is_shown, write_out
 from nanobot.config.settings import Settings, load
 from nanobot.errors import MisuseError
 from nanobot.messages import Message
@@ -58,7 +57,7 @@ def show_context(config: Path | None, key: str, output: Path | None) -> int:
         return 0
     width = min(100, shutil.get_terminal_size((80, 24)).columns)
     text = render(shown, width=width)
-    write_out(printable(text) if sys.stdout.isatty() else text)
+    write_out(printable(text) if is_shown() else text)
     return 0
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from nanobot.agent.passes import Boundaries
 from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.channels.terminal.text import printable
 from nanobot.cli.sessions import read_log
-from nanobot.cli.streams import write_out
+from nanobot.cli.streams import is_shown, write_out
 from nanobot.config.environment import environment
 from nanobot.config.settings import Settings, load
 from nanobot.errors import MisuseError
@@ -42,7 +41,7 @@ def inspect_session(config: Path | None, key: str, *, turn: str | None, which: W
         if isinstance(entry, Head) and entry.system in blobs and entry.tools in blobs
     }
     text = render(chosen, which, heads)
-    write_out(printable(text) if sys.stdout.isatty() else text)
+    write_out(printable(text) if is_shown() else text)
     return 0
 
 

@@ -1,22 +1,59 @@
-"""Standard streams as bytes: UTF-8 whatever the locale says, and quiet when a reader goes away."""
+"""Standard streams as bytes: UTF-8 whatever the locale says, and quiet when a reader goes away.
+
+An output that cannot be written to (a full disk, a closed descriptor) is one sentence on stderr and the exit code 1.
+"""
 
 import os
 import select
 import sys
-from typing import BinaryIO
+from contextlib import suppress
+from typing import TextIO
+
+from nanobot.errors import NanobotError
 
 STDIN_MAX_BYTES = 16_000_000
 QUIET_S = 2.0  # how long a silent pipe may hold us up before we say so
 
 
+class OutputFailed(NanobotError):
+    """Standard output cannot be written to; the text says why."""
+
+
 def write_out(text: str) -> None:
-    """Write to stdout; if nobody reads it any more, that is their choice and no error."""
-    _write(sys.stdout.buffer, sys.stdout.fileno(), text)
+    """Write to stdout; if nobody reads it any more, that is their choice and no error.
+
+    Raises:
+        OutputFailed: it is closed, or does not take the text.
+    """
+    must_have_out()
+    try:
+        _write(sys.stdout, text)
+    except OSError as error:
+        raise output_failed(error) from error
 
 
 def write_err(text: str) -> None:
-    """Write to stderr, with the same forbearance."""
-    _write(sys.stderr.buffer, sys.stderr.fileno(), text)
+    """Write to stderr, with the same forbearance; there is nobody to tell if it cannot be written to."""
+    if sys.stderr is not None and not sys.stderr.closed:
+        with suppress(OSError):
+            _write(sys.stderr, text)
+
+
+def must_have_out() -> None:
+    """Raise ``OutputFailed`` if stdout is closed."""
+    if sys.stdout is None or sys.stdout.closed:  # None after >&-
+        raise OutputFailed("standard output is closed, so nothing can be written to it")
+
+
+def output_failed(error: OSError) -> OutputFailed:
+    """Return what to say of a stdout that refused text; what Python still holds of that is dropped, or exit fails again."""
+    _drop(sys.stdout)
+    return OutputFailed(f"standard output cannot be written to: {error.strerror or error}")
+
+
+def is_shown() -> bool:
+    """Say whether stdout is a terminal."""
+    return sys.stdout is not None and not sys.stdout.closed and sys.stdout.isatty()
 
 
 def piped_input() -> str:
@@ -49,9 +86,14 @@ def _say_if_silent(descriptor: int) -> None:
         write_err("nanobot: waiting for the end of the piped input; add </dev/null if there is none\n")
 
 
-def _write(stream: BinaryIO, descriptor: int, text: str) -> None:
+def _write(stream: TextIO, text: str) -> None:
     try:
-        stream.write(text.encode("utf-8", "replace"))
+        stream.buffer.write(text.encode("utf-8", "replace"))
         stream.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)  # or the flush at exit would fail again
+        _drop(stream)
+
+
+def _drop(stream: TextIO) -> None:
+    """Send what is still to be written nowhere, or the flush at exit would fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

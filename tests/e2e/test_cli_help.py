@@ -84,3 +84,22 @@ def test_f01_a_bad_config_exits_with_2(tmp_path: Path) -> None:
 def test_version_is_printed(tmp_path: Path) -> None:
     """A bug report can name it."""
     assert run("version", home=tmp_path).stdout.startswith(b"nanobot 0.")
+
+
+@pytest.mark.parametrize("arguments", ["--help", "version", "doctor --no-ask", "agent -m hi"])
+@pytest.mark.parametrize("to", [">/dev/full", ">&-"])
+def test_an_unusable_output_is_one_sentence(arguments: str, to: str, tmp_path: Path) -> None:
+    """A full disk or a closed descriptor behind stdout gives a sentence and exit code 1, no traceback."""
+    if (arguments, to) == ("--help", ">&-"):
+        pytest.skip("nobody reads it, and the library says nothing")
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$0" -m nanobot {arguments} {to}', sys.executable],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        timeout=30,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert done.stderr.startswith(b"nanobot: standard output ")
