@@ -48,6 +48,13 @@ class AgentSettings(BaseModel):
     retry: RetrySettings = RetrySettings()
     compaction: CompactionSettings = CompactionSettings()
 
+    @field_validator("model")
+    @classmethod
+    def _names_one(cls, value: str | list[str] | None) -> str | list[str] | None:
+        if value == []:
+            raise ValueError("an empty list names no model: name one, or leave the key out")
+        return value
+
     @field_validator("timezone")
     @classmethod
     def _is_a_zone(cls, value: str | None) -> str | None:

@@ -69,6 +69,32 @@ def explain(error: ValidationError, model: Model, document: Document) -> ConfigE
     return ConfigError("\n".join(_sentence(key, said[key], document) for key in deepest))
 
 
+def refuse_booleans(model: Model, document: Document) -> None:
+    """Refuse true and false where a number is wanted: pydantic would take them as 1 and 0.  For data that fits the model.
+
+    Raises:
+        ConfigError: names every such key, one on a line.
+    """
+    wrong = [key for key in _booleans(document.data, ()) if _wants_number(_annotations(model, key, document.data))]
+    wrong.sort(key=lambda key: document.lines.get(key, 0))
+    if wrong:
+        raise ConfigError("\n".join(f"{document.place(key)}: expected a number, got true or false" for key in wrong))
+
+
+def _booleans(data: object, key: KeyPath) -> list[KeyPath]:
+    if isinstance(data, Mapping):
+        inner = cast("Mapping[str, object]", data).items()
+        return [one for name, value in inner for one in _booleans(value, (*key, name))]
+    if isinstance(data, list):
+        return [one for at, value in enumerate(cast("list[object]", data)) for one in _booleans(value, (*key, at))]
+    return [key] if isinstance(data, bool) else []
+
+
+def _wants_number(annotations: Iterable[object]) -> bool:
+    kinds = {one for each in annotations for one in _flat(each)}
+    return bool(kinds & {int, float}) and bool not in kinds
+
+
 def _sentence(key: KeyPath, texts: Sequence[str], document: Document) -> str:
     """Join what the members of a union expected into one sentence."""
     wants = [text.removeprefix("expected ").partition(", got ") for text in texts if text.startswith("expected ")]

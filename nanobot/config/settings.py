@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from nanobot.agent.settings import AgentSettings
 from nanobot.agent.tools.settings import ToolSettings
 from nanobot.channels.settings import ChannelSettings
-from nanobot.config.explain import closest, explain
+from nanobot.config.explain import closest, explain, refuse_booleans
 from nanobot.config.gateway import GatewaySettings
 from nanobot.config.loader import Document, KeyPath, read, shown
 from nanobot.errors import ConfigError
@@ -136,10 +136,12 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
 def build(document: Document, environ: Mapping[str, str]) -> Settings:
     """Check a read document, with what the environment adds to it.  Raises as ``load``."""
     data = _with_providers(_with_paths(document, environ), environ)
+    filled = Document(data, document.lines, document.path)
     try:
         settings = Settings.model_validate(data)
     except ValidationError as error:
-        raise explain(error, Settings, Document(data, document.lines, document.path)) from None
+        raise explain(error, Settings, filled) from None
+    refuse_booleans(Settings, filled)
     _check_models(settings, document)
     _check_keys(settings, document)
     return settings

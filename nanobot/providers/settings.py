@@ -3,10 +3,62 @@
 ``config`` joins this as ``providers: dict[str, ProviderSettings]``; a model is named ``<provider name>/<model id>``.
 """
 
+import re
+from ipaddress import IPv6Address
 from typing import Annotated, Literal, TypeAlias
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SENDABLE = re.compile(r"[\t\x20-\x7e]*")  # the rest breaks a header, or the client that encodes it
+
+
+def _url(value: str) -> str:
+    """Refuse what a client would stumble over at the first call."""
+    if not re.match(r"https?://[^/?#]", value):
+        raise ValueError("expected an address that begins with http:// or https:// and a host")
+    if re.search(r"[\s\x00-\x1f\x7f]", value):
+        raise ValueError("an address holds no blanks and no control characters")
+    try:
+        parts = urlsplit(value)
+        host = parts.hostname or ""
+        if "[" in parts.netloc:
+            IPv6Address(host)
+        host.encode("idna" if not host.isascii() else "ascii")
+    except ValueError:
+        host = ""
+    if not host:
+        raise ValueError("this address names no host that can be read; an IPv6 one is written http://[::1]:8080/v1")
+    try:
+        _ = urlsplit(value).port
+    except ValueError:
+        raise ValueError("the port of this address is no number between 0 and 65535") from None
+    return value
+
+
+def _key(value: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[\x20-\x7e]*", value.get_secret_value()):
+        raise ValueError("it holds a character that no key has, such as a line break or an accent; copy it anew")
+    return value
+
+
+def _header_name(value: str) -> str:
+    if not _HEADER_NAME.fullmatch(value):
+        raise ValueError("a header's name is made of letters, digits and '-' only")
+    return value
+
+
+def _header_value(value: SecretStr) -> SecretStr:
+    if not _SENDABLE.fullmatch(value.get_secret_value()):
+        raise ValueError("it holds a character that no header has, such as a line break or an accent")
+    return value
+
+
+Url: TypeAlias = Annotated[str, AfterValidator(_url)]
+Key: TypeAlias = Annotated[SecretStr, AfterValidator(_key)]
+HeaderName: TypeAlias = Annotated[str, AfterValidator(_header_name)]
+HeaderValue: TypeAlias = Annotated[SecretStr, AfterValidator(_header_value)]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -44,9 +96,9 @@ class RetrySettings(_Settings):
 
 
 class _RemoteSettings(_Settings):
-    api_key: SecretStr | None = None
-    base_url: str | None = Field(default=None, pattern=r"^https?://[^/\s]+")
-    headers: dict[str, SecretStr] = Field(default_factory=dict)
+    api_key: Key | None = None
+    base_url: Url | None = None
+    headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
     proxy: SecretStr | None = None
     timeouts: TimeoutSettings = TimeoutSettings()
     max_tokens: int | None = Field(default=None, gt=0)  # longest answer; unset: the agent's own setting

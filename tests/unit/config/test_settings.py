@@ -299,3 +299,71 @@ def test_an_empty_path_names_no_file() -> None:
     """``--config ''`` is told from a folder that cannot be read."""
     with pytest.raises(ConfigError, match="no configuration file is named"):
         find(Path(), {})
+
+
+LOCAL = "agent: {model: l/x}\nproviders:\n  l:\n    type: openai\n    base_url: http://h/v1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("agent:\n  max_iterations: true", "/etc/c.yaml:2: agent.max_iterations: expected a number, got true or false"),
+        ("agent:\n  temperature: false", "/etc/c.yaml:2: agent.temperature: expected a number, got true or false"),
+        ("agent:\n  retry:\n    attempts: true", "/etc/c.yaml:3: agent.retry.attempts: expected a number"),
+        (LOCAL + "    context_window: true", "/etc/c.yaml:6: providers.l.context_window: expected a number"),
+        ("agent:\n  model: []", "/etc/c.yaml:2: agent.model: an empty list names no model"),
+        (LOCAL + "    api_key: s3cret-é", "/etc/c.yaml:6: providers.l.api_key: it holds a character that no key has"),
+        (LOCAL + '    api_key: "s3cret\\n"', "/etc/c.yaml:6: providers.l.api_key: it holds a character that no key"),
+        (
+            LOCAL + "    headers: {X-A: s3crét}",
+            "/etc/c.yaml:6: providers.l.headers.X-A: it holds a character that no h",
+        ),
+        (LOCAL + '    headers: {X: "a\\r\\nb"}', "/etc/c.yaml:6: providers.l.headers.X: it holds a character that no"),
+        (LOCAL + "    headers: {X A: s3cret}", "/etc/c.yaml:6: providers.l.headers.X A: a header's name is made of"),
+    ],
+)
+def test_a_value_that_would_fail_at_the_first_call_is_named_at_load(text: str, said: str) -> None:
+    """The start is the time to say so, not the first message, and not by a traceback."""
+    full = refusal(text)
+
+    assert full.startswith(said)
+    assert "s3cr" not in full
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://[::1/v1", "names no host that can be read"),
+        ("http://[::zz]/v1", "names no host that can be read"),
+        ("http://:80/v1", "names no host that can be read"),
+        ("http://127.0.0.1:99999/v1", "the port of this address"),
+        ("http://h:port/v1", "the port of this address"),
+        ("ftp://h/v1", "begins with http:// or https://"),
+        ("h:8080/v1", "begins with http:// or https://"),
+        ("http:///v1", "begins with http:// or https://"),
+        ("http://h /v1", "no blanks"),
+    ],
+)
+def test_an_address_is_read_at_load(url: str, said: str) -> None:
+    """One clear sentence with the key; no pattern, and not the address, which may hold a password."""
+    full = refusal(LOCAL.replace("http://h/v1", f"'{url}'"))
+
+    assert full.startswith("/etc/c.yaml:5: providers.l.base_url: ")
+    assert said in full
+    assert url not in full
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1]:8080/v1", "https://user:pw@h.example:443/a?b=c", "http://bücher.example"]
+)
+def test_ordinary_addresses_are_taken_as_they_are(url: str) -> None:
+    """Ports, IPv6, names and passwords, and other alphabets."""
+    provider = built(LOCAL.replace("http://h/v1", url)).providers["l"]
+
+    assert isinstance(provider, OpenAISettings)
+    assert provider.base_url == url
+
+
+def test_booleans_where_anything_goes_stay() -> None:
+    """A provider's own fields may be true."""
+    assert built(LOCAL + "    extra_body: {think: false, n: [true]}\n    send_reasoning: false")
