@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nanobot.agent.passes import Boundaries, at_cuts, govern
+from nanobot.agent.window import FirstHeads
 from nanobot.messages import AssistantMessage, Message, ToolMessage
 from nanobot.session.entries import Cut, Entry, EntryId, Finished, Head, Reset, Started, Step, Summary
 from nanobot.session.log import SessionLog
@@ -40,6 +41,7 @@ def views(entries: Iterable[Entry], boundaries: Boundaries) -> Iterator[View]:
     log = SessionLog("")
     notes: list[str] = []
     iterations: dict[str, int] = {}
+    heads = FirstHeads()
     for entry in entries:
         if isinstance(entry, Step) and isinstance(entry.message, AssistantMessage) and entry.finish != "cut_off":
             iterations[entry.turn] = iterations.get(entry.turn, 0) + 1
@@ -48,7 +50,8 @@ def views(entries: Iterable[Entry], boundaries: Boundaries) -> Iterator[View]:
             everything.append(entry.message)
         elif isinstance(entry, Finished):
             everything += entry.closes
-        if (note := _note(entry)) is not None:
+        is_first = heads.is_first(entry)
+        if not is_first and (note := _note(entry)) is not None:
             notes.append(note)
         log.apply(entry)
 

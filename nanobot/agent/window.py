@@ -26,7 +26,7 @@ class TurnCost:
         turn: its id.
         usage: of all its requests, as reported.
         prompt: the last request's prompt, as reported, or estimated where no report can be believed.
-        ungoverned: what that prompt would have been with everything that was said since the last reset.
+        ungoverned: what that prompt would have been with everything that was ever said, also before a reset.
         cuts: what was cut since the Turn before.
     """
 
@@ -92,8 +92,10 @@ def history(entries: Iterable[Entry], *, head_tokens: int) -> list[TurnCost]:
 def reuse(entries: Iterable[Entry]) -> Reuse:
     """Return how well the prefix of a session held."""
     cuts = input_tokens = cached = 0
+    heads = FirstHeads()
     for entry in entries:
-        cuts += cut_name(entry) is not None
+        is_first = heads.is_first(entry)
+        cuts += cut_name(entry) is not None and not is_first
         if isinstance(entry, Step) and entry.usage:
             input_tokens += entry.usage.input_tokens
             cached += entry.usage.cached_tokens
@@ -113,6 +115,25 @@ def cut_name(entry: Entry) -> str | None:
             return None
 
 
+class FirstHeads:
+    """Tells the head that a conversation begins with from one that replaces another: only the latter cuts anything."""
+
+    def __init__(self) -> None:
+        self._is_fresh = True
+
+    def is_first(self, entry: Entry) -> bool:
+        """Take the next entry of the log; say whether it is the first head since the beginning or a reset."""
+        match entry:
+            case Reset() | Finished(effect={"type": "reset"}):
+                self._is_fresh = True
+            case Head():
+                was_fresh, self._is_fresh = self._is_fresh, False
+                return was_fresh
+            case _:
+                pass
+        return False
+
+
 class _Costs:
     def __init__(self, head_tokens: int) -> None:
         self._head = head_tokens
@@ -122,18 +143,23 @@ class _Costs:
         self._prompt = 0
         self._asked = False
         self._cuts: list[str] = []
+        self._is_cut = False  # what was said is not all in the prompt
+        self._ratio = 1.0  # reported by estimated tokens, of the newest prompt that held all
+        self._heads = FirstHeads()
 
     def read(self, entry: Entry) -> None:
+        is_first = self._heads.is_first(entry)
         match entry:
             case Started():
                 self._said += estimate_message(entry.message)
             case Step():
                 self._step(entry)
             case Reset() | Finished(effect={"type": "reset"}):
-                self._said = 0
+                self._is_cut = True
             case _:
-                if (name := cut_name(entry)) is not None:
+                if (name := cut_name(entry)) is not None and not is_first:
                     self._cuts.append(name)
+                    self._is_cut |= name != "head"
 
     def _step(self, entry: Step) -> None:
         if isinstance(entry.message, AssistantMessage):
@@ -149,7 +175,10 @@ class _Costs:
         if entry.turn is None or not self._asked:
             return None
         prompt = self._prompt or self._last
-        cost = TurnCost(entry.turn, self._usage, prompt, max(prompt, self._last), tuple(self._cuts))
+        if not self._is_cut and believable(self._last, prompt):
+            self._ratio = prompt / self._last
+        ungoverned = max(prompt, round(self._last * self._ratio)) if self._is_cut else prompt
+        cost = TurnCost(entry.turn, self._usage, prompt, ungoverned, tuple(self._cuts))
         self._usage, self._prompt, self._asked, self._cuts = Usage(), 0, False, []
         return cost
 

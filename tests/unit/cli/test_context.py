@@ -12,7 +12,7 @@ from nanobot.cli.context import Picture, render
 from nanobot.cli.plot import bar, columns_of, curve, picture, thousands
 from nanobot.errors import MisuseError
 from nanobot.messages import AssistantMessage, ToolMessage, user_text
-from nanobot.session.entries import Cut, Entry, Finished, Started, Step, Summary
+from nanobot.session.entries import Cut, Entry, Finished, Head, Reset, Started, Step, Summary
 
 WORDS = "some words to talk about " * 40
 
@@ -70,12 +70,28 @@ def test_each_turn_has_its_cost_and_what_it_would_have_cost() -> None:
     assert third.usage.input_tokens == 300
 
 
-def test_a_reset_begins_the_curve_anew() -> None:
-    """What was said before /new would not be in the prompt anyway."""
+def test_a_reset_leaves_out_what_was_said_before() -> None:
+    """The prompt shrinks at /new; what it would be if nothing were ever left out does not."""
     reset = Finished(id="e19", stop_reason="command", effect={"type": "reset"})
-    first, second = history([*turn(1), *turn(2, between=[reset])], head_tokens=0)
+    first, second = history([*turn(1), *turn(2, prompt=400, between=[reset])], head_tokens=0)
 
-    assert second.ungoverned == first.ungoverned
+    assert first.ungoverned == first.prompt
+    assert second.ungoverned > first.ungoverned > second.prompt
+
+
+def test_a_conversation_that_was_never_cut_is_sent_as_it_is() -> None:
+    """Both curves are one, whatever the estimate says; the head that it begins with is no cut, a later one is."""
+    entries = [head("e5"), *turn(1, prompt=100), *turn(2, prompt=190)]
+    first, second = history(entries, head_tokens=5000)
+    again = [*entries, Reset(id="e23", floor="e23"), head("e24"), head("e25")]
+
+    assert [first.ungoverned, second.ungoverned] == [100, 190]
+    assert (first.cuts, reuse(entries).cuts, reuse(again).cuts) == ((), 0, 1)
+
+
+def head(name: str) -> Head:
+    """Return a head with no text of its own."""
+    return Head(id=name, system="s", tools="t", model="fake/model")
 
 
 def test_the_metric_of_a_sessions_prefix() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from nanobot.agent.inspect import View
+from nanobot.agent.inspect import View, views
+from nanobot.agent.passes import Boundaries
 from nanobot.cli.inspection import HeadText, choose, render
 from nanobot.errors import MisuseError
 from nanobot.messages import (
@@ -15,6 +16,7 @@ from nanobot.messages import (
     UserMessage,
     user_text,
 )
+from nanobot.session.entries import Head, Reset, Started, Step
 
 USER = user_text("look", entry="e2")
 CALL = AssistantMessage("I do.", (ToolCall("e3.0", "grep", {"pattern": "日本"}),), entry="e3")
@@ -76,3 +78,21 @@ def test_an_image_is_named() -> None:
     picture = UserMessage((TextPart("see"), ImagePart("/p/a.png", "image/png", "00")), origin="runtime", entry="e5")
 
     assert "--- user e5 (runtime)\nsee\n[image image/png /p/a.png]\n" in render([view("t1", 1, picture)], "model", {})
+
+
+def test_the_head_that_a_conversation_begins_with_needs_no_reason() -> None:
+    """Nothing is missing because of it; only a head that replaces another is told of."""
+    heads = [Head(id=name, system="s", tools="t", model="fake/model") for name in ("e1", "e5", "e6")]
+    asked = [
+        Started(id="e2", turn="t1", inbound=(), message=USER),
+        Step(id="e3", turn="t1", message=AssistantMessage("yes", entry="e3"), finish="stop"),
+    ]
+    again = [
+        Started(id="e7", turn="t2", inbound=(), message=USER),
+        Step(id="e8", turn="t2", message=AssistantMessage("yes", entry="e8"), finish="stop"),
+    ]
+
+    first, second = views([heads[0], *asked, Reset(id="e4", floor="e4"), *heads[1:], *again], Boundaries())
+
+    assert first.notes == []
+    assert [note.partition(":")[0] for note in second.notes] == ["e4", "e6"]
