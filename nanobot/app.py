@@ -39,6 +39,7 @@ from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished
 from nanobot.config.environment import environment
+from nanobot.config.places import prepare
 from nanobot.config.settings import Settings, find, load
 from nanobot.errors import MisuseError
 from nanobot.providers.base import LLMProvider
@@ -132,7 +133,7 @@ class Nanobot:
         return cls(settings, **options)
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self.settings.workspace.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(prepare, self.settings.workspace, self.settings.data_dir)
         self._sweeper = asyncio.create_task(self._sweep(), name="sweep idle sessions")
         return self
 

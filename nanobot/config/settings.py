@@ -17,6 +17,7 @@ from nanobot.channels.settings import ChannelSettings
 from nanobot.config.explain import closest, explain, refuse_booleans
 from nanobot.config.gateway import GatewaySettings
 from nanobot.config.loader import Document, KeyPath, read, shown
+from nanobot.config.places import directory_fault, file_fault, overlap_fault
 from nanobot.errors import ConfigError
 from nanobot.providers.models import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL, OFFLINE_MODEL
 from nanobot.providers.settings import OfflineSettings, ProviderSettings
@@ -142,6 +143,7 @@ def build(document: Document, environ: Mapping[str, str]) -> Settings:
     except ValidationError as error:
         raise explain(error, Settings, filled) from None
     refuse_booleans(Settings, filled)
+    _check_places(settings, document)
     _check_models(settings, document)
     _check_keys(settings, document)
     return settings
@@ -198,6 +200,19 @@ def _provider(name: str, value: object, environ: Mapping[str, str]) -> object:
         return provider
     url = environ.get(URL_VARIABLES[str(kind)])
     return provider | {"api_key": environ[key_variable]} | ({"base_url": url} if url else {})
+
+
+def _check_places(settings: Settings, document: Document) -> None:
+    """Refuse directories that cannot be any, and a workspace that tools could not use."""
+    faults: list[tuple[KeyPath, str | None]] = [
+        (("workspace",), directory_fault(settings.workspace)),
+        (("data_dir",), directory_fault(settings.data_dir)),
+        (("log", "file"), file_fault(settings.log.file) if settings.log.file else None),
+    ]
+    if not any(fault for _, fault in faults):
+        faults.append((("workspace",), overlap_fault(settings.workspace, settings.data_dir)))
+    if said := [f"{document.place(key)}: {fault}" for key, fault in faults if fault]:
+        raise ConfigError("\n".join(said))
 
 
 def _check_models(settings: Settings, document: Document) -> None:

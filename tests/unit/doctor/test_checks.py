@@ -99,14 +99,6 @@ def test_a_full_disk_is_told(tmp_path: Path, free: int, level: str) -> None:
     assert found(here)["data"].level == level
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    """A directory that takes no file, root or not."""
-    finding = found(around(tmp_path, "data_dir: /proc/nanobot\nworkspace: work\n"))["data"]
-
-    assert finding.level == "bad"
-    assert "/proc cannot be written" in finding.text
-
-
 @pytest.mark.parametrize(
     ("number", "place", "fix"),
     [
