@@ -97,5 +97,6 @@ def _number(value: object) -> int:
 
 def _busy(holder: dict[str, Any], what: str) -> SessionBusy:
     owner = str(holder.get("owner") or "another process")
-    pid = f" (process {holder['pid']})" if holder.get("pid") else ""
+    process = f"process {holder['pid']}" if holder.get("pid") else ""
+    pid = f" ({process})" if process and process not in owner else ""
     return SessionBusy(f"{what} is held by {owner}{pid}.", owner=owner)

@@ -27,6 +27,13 @@ def test_c11_the_second_holder_is_told_who_the_first_is(tmp_path: Path) -> None:
         pass
 
 
+def test_a_holder_whose_name_says_its_process_is_named_once(tmp_path: Path) -> None:
+    """ "held by process 7 on host (process 7)" says nothing more."""
+    owner = f"process {os.getpid()} on vm"
+    with hold(tmp_path / "x.lock", owner, what="x"), pytest.raises(SessionBusy, match=rf"held by {owner}\.$"):
+        take(Disk(), tmp_path / "x.lock", owner="late", what="x")
+
+
 def test_c11_a_dead_holders_lock_is_free(tmp_path: Path) -> None:
     """The note of a process that died stops nobody: the system gave the lock back."""
     path = tmp_path / "x.lock"
