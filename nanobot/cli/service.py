@@ -64,14 +64,18 @@ class Service:
         """Where its environment lies."""
         return self.home / ".nanobot" / f"{self.name}.env"
 
+    def must_have_systemd(self) -> None:
+        """Raise ``MisuseError`` if there is no systemd here."""
+        if shutil.which("systemctl", path=self.environ.get("PATH")) is None:
+            raise MisuseError(f"this machine has no systemd; {PLAIN_WAYS}")
+
     def systemctl(self, *words: str) -> int:
         """Tell the service's manager something; return its exit code.
 
         Raises:
             MisuseError: there is no systemd here, or it is not ours to command.
         """
-        if shutil.which("systemctl", path=self.environ.get("PATH")) is None:
-            raise MisuseError(f"this machine has no systemd; {PLAIN_WAYS}")
+        self.must_have_systemd()
         return self.run(["systemctl", *([] if self.is_system else ["--user"]), *words])
 
 
@@ -87,6 +91,7 @@ def install(service: Service, config: Path | None, *, starts: bool = True) -> in
     from nanobot.gateway.unit import UnitFacts, captured, environment_text, read_environment, unit_text
 
     _check_rights(service)
+    service.must_have_systemd()  # before anything is written
     environ = {**service.environ, "HOME": str(service.home)}
     path = find(config, environ)
     if path is None:

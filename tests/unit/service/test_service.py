@@ -114,6 +114,17 @@ def test_without_systemd_other_ways_are_named(home: Path) -> None:
         control(service(home, Manager()), "start")
 
 
+def test_without_systemd_nothing_is_written(home: Path) -> None:
+    """What cannot be installed leaves no files behind."""
+    (home / "bin/systemctl").unlink()
+    before = sorted(home.rglob("*"))
+
+    with pytest.raises(MisuseError, match="no systemd"):
+        install(service(home, Manager()), None)
+
+    assert sorted(home.rglob("*")) == before
+
+
 def test_control_and_logs_are_passed_on(home: Path) -> None:
     """Verbs reach the right manager, for the right unit."""
     install(service(home, Manager()), None)
