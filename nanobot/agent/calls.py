@@ -14,7 +14,7 @@ from nanobot.agent.budget import result_chars
 from nanobot.agent.gates import Allow, Ask, Deny, review
 from nanobot.agent.repair import INTERRUPTED
 from nanobot.agent.spec import AgentRunSpec, ToolEvent
-from nanobot.agent.tools.base import Planned, ToolContext
+from nanobot.agent.tools.base import Planned, ToolContext, short_name
 from nanobot.agent.tools.registry import Observation, PreparedCall
 from nanobot.agent.tools.results import Fitted, fit
 from nanobot.agent.undo import clear_scratch
@@ -63,7 +63,7 @@ class CallRunner:
         try:
             prepared = self._spec.tools.prepare_call(call)
         except ToolError as error:
-            self._announce(call, call.name)
+            self._announce(call, short_name(call.name))
             self._log(call, Observation(str(error), is_error=True, duration_ms=0.0), blob=None)
             return
         context = replace(

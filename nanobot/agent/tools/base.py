@@ -28,6 +28,7 @@ CutPolicy = Literal["head", "middle", "tail"]
 ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
 
 _SUMMARY_CHARS = 120
+_NAME_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +131,11 @@ class BaseTool(Generic[ArgumentsT]):
     async def probe(self, arguments: ArgumentsT, context: ToolContext, planned: Planned) -> Probed:
         """Know nothing."""
         return Probed("unknown")
+
+
+def short_name(name: str) -> str:
+    """Return a tool's name as people see it: a model may call what does not exist by a name of any length."""
+    return one_line(name if len(name) <= _NAME_CHARS else name[: _NAME_CHARS - 1] + "…")
 
 
 def one_line(text: str) -> str:

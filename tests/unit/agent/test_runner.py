@@ -107,6 +107,16 @@ async def test_events_tell_of_each_call() -> None:
     assert [event.is_error for event in result.tool_events] == [False, True]
 
 
+async def test_a_name_without_end_is_shown_short() -> None:
+    """A model may call a tool that is not there by a name of any length; people see its beginning."""
+    events: list[TurnEvent] = []
+    provider = ScriptedProvider([calls(("x" * 5000, {})), says("ok")])
+    await AgentRunner(provider).run(spec_of("hi", emit=events.append))
+
+    [summary] = [event.summary for event in events if isinstance(event, ToolStarted)]
+    assert summary == "x" * 59 + "…"
+
+
 async def test_read_only_calls_run_side_by_side_and_others_in_order() -> None:
     """Results are read back in the order of the calls, whichever came first."""
     order: list[str] = []
