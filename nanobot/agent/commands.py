@@ -175,7 +175,7 @@ async def _undo(context: CommandContext, rest: str) -> Outcome:
         notes.append("Files were left as they are.")
     if "exec" in used:
         notes.append("Not undone: what commands did.")
-    return Outcome(text=" ".join([f"Took back: {_short(said)}", *notes]), effect={"type": "undo", "target": turn})
+    return Outcome(text="\n".join([f"Took back: {_short(said)}", *notes]), effect={"type": "undo", "target": turn})
 
 
 async def _compact(context: CommandContext, rest: str) -> Outcome:

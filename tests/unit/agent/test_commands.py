@@ -98,7 +98,7 @@ async def test_retry_and_undo_go_back_turn_by_turn() -> None:
 
         assert retried.content == "second again"
         assert [m.text.split("\n")[0] for m in agent.provider.requests[3].messages] == ["one", "first", "two"]
-        assert [text.split(".")[0] for text in undone] == [
+        assert [text.split(".")[0].split("\n")[0] for text in undone] == [
             "Took back: two",
             "Took back: one",
             "There is nothing to undo",

@@ -41,7 +41,7 @@ async def test_undo_puts_files_back_as_they_were(workspace: Path) -> None:
         assert (workspace / "old.txt").read_text() == "third"
         result = await agent.ask("/undo")
 
-        assert "Files put back: new.txt, old.txt." in result.content
+        assert result.content == "Took back: write\nFiles put back: new.txt, old.txt."
         assert (workspace / "old.txt").read_text() == "first"
         assert not (workspace / "new.txt").exists()
         assert (await agent.log()).rows == []
