@@ -94,6 +94,9 @@ _LIMIT = re.compile(
 _AGAIN = re.compile(
     r"(?:try|retry)(?: again)? (?:in|after) (?:(\d+)m(?!s)\s?)?(\d+(?:\.\d+)?)\s?(ms|s|sec|seconds?)\b", re.IGNORECASE
 )
+_BROKEN = frozenset(
+    {"ReadError", "RemoteProtocolError", "ConnectionResetError"}
+)  # by name: the HTTP client is loaded lazily
 _HTML = re.compile(r"^\s*(<!doctype|<html|<\?xml)", re.IGNORECASE)
 _TITLE = re.compile(r"<(?:title|h1)[^>]*>([^<]{1,200})<", re.IGNORECASE)
 _KEY_SHAPE = re.compile(r"\b(?:sk|pk|rk|key|xai|gsk|AIza)[-_][A-Za-z0-9_*.-]{6,}|\bAIza[\w-]{10,}|(?i:bearer)\s+\S+")
@@ -134,7 +137,11 @@ def to_error(fault: Fault, at: Endpoint, *, now: datetime | None = None) -> Prov
 def unreachable(error: Exception, at: Endpoint) -> Unavailable:
     """Return the error for a connection that could not be made, or broke."""
     inner = error.__cause__ or error
-    why = readable(f"{type(inner).__name__} {inner}", at)
+    name = type(inner).__name__
+    why = readable(f"{name} {inner}", at)
+    if name in _BROKEN:
+        text = f"The connection to {at.provider!r} at {_shown(at.base_url)} broke before the answer was complete: {why}"
+        return Unavailable(text, provider=at.provider)
     return Unavailable(f"{at.provider!r} cannot be reached at {_shown(at.base_url)}: {why}", provider=at.provider)
 
 

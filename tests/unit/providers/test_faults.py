@@ -160,6 +160,16 @@ def test_a_password_in_an_address_is_not_shown() -> None:
     assert "pass" not in text
 
 
+def test_a_connection_that_broke_was_there() -> None:
+    """Nobody is told to look for a server that had begun to answer."""
+    inner = type("RemoteProtocolError", (Exception,), {})("peer closed connection")
+    outer = OSError("Connection error.")
+    outer.__cause__ = inner
+
+    assert "broke before the answer was complete: RemoteProtocolError peer closed" in str(unreachable(outer, AT))
+    assert "cannot be reached" in str(unreachable(OSError("refused"), AT))
+
+
 def test_a_web_page_becomes_one_line() -> None:
     """A gateway's HTML page is told by its title."""
     page = "<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head>" + "<p>x</p>" * 1000
