@@ -107,16 +107,15 @@ class View:
         )
 
     def _outcome(self, event: TurnFinished) -> list[Segment]:
-        text = event.content or event.error or ""
         is_stop = event.stop_reason == "user_stop"
+        error = "" if is_stop and event.content else event.error or ""
+        whole = "\n\n".join(filter(None, (event.content, error)))  # what is delivered, too
         said: list[Segment] = []
-        if text and not self._was_seen(text):
-            self._seen = text
-            if event.content or not is_stop:
-                said = self._bring(text, "markdown" if event.content else "error")
-        if is_stop:
-            return [*said, Segment("notice", "(stopped)")]
-        return [*said, Segment("error", event.error)] if event.error and event.content else said
+        if whole and not self._was_seen(whole):
+            self._seen = whole
+            said += self._bring(event.content, "markdown") if event.content else []
+            said += [Segment("error", error)] if error and not is_stop else []
+        return [*said, Segment("notice", "(stopped)")] if is_stop else said
 
     def _was_seen(self, text: str) -> bool:
         if not _same(self._seen, text):
@@ -179,4 +178,9 @@ def _cut_short(draft: Draft, at: float) -> list[Segment]:
 
 
 def _same(shown: str, answer: str) -> bool:
-    return bool(answer.strip()) and shown.split() == answer.split()
+    return bool(answer.strip()) and _words(shown) == _words(answer)
+
+
+def _words(text: str) -> list[str]:
+    """Return the words without the sign that a delivered error has."""
+    return [word for word in text.split() if word != "⚠"]

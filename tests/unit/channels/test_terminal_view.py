@@ -156,7 +156,18 @@ def test_a_failed_turn_shows_its_error_once() -> None:
     view = View()
 
     assert taken(view, [START, end(reason="error", error="No key.")]) == [("error", "No key.")]
-    assert view.answer("No key.") == []
+    assert view.answer("⚠ No key.") == []
+
+
+def test_an_answer_that_came_with_an_error_is_shown_once() -> None:
+    """Both ways to the screen bring the same: the event in two pieces, the delivery in one."""
+    view = View()
+
+    assert taken(view, [START, end("Half.", reason="error", error="No key.")]) == [
+        ("markdown", "Half."),
+        ("error", "No key."),
+    ]
+    assert view.answer("Half.\n\n⚠ No key.") == []
 
 
 def test_what_was_lost_or_switched_is_said() -> None:
