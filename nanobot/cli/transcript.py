@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
+from nanobot.agent.closing import content_of
 from nanobot.bus.events import InboundMessage
 from nanobot.bus.runtime_events import Usage
 from nanobot.messages import AssistantMessage, JsonObject, JsonValue, UserMessage
-from nanobot.session.entries import Entry, EntryId, Finished, Started, Step, Undo
+from nanobot.session.entries import Entry, EntryId, Finished, Reset, Started, Step, Undo
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class TurnRecord:
     stop_reason: str = ""
     error: str | None = None
     undone: bool = False
+    is_first: bool = False  # of a conversation that /new began
 
     def as_json(self) -> JsonObject:
         """Return the record as a JSON object."""
@@ -46,23 +48,31 @@ class _Reader:
         self.turns: dict[str, TurnRecord] = {}
         self._inbound: dict[str, str] = {}
         self._texts: dict[EntryId, str] = {}
+        self._was_reset = False
 
     def read(self, entry: Entry) -> None:
         match entry:
             case InboundMessage():
                 self._inbound[entry.id] = entry.text
             case Started():
-                self._undo(entry.undoes or "")
-                prompt = self._said(entry.inbound) or entry.message.text
-                self.turns[entry.turn] = TurnRecord(entry.turn, prompt, at=entry.at)
+                self._started(entry)
             case Step():
                 self._step(entry)
             case Finished():
                 self._finished(entry)
             case Undo():
                 self._undo(entry.target)
+            case Reset():
+                self._was_reset = True
             case _:
                 return
+
+    def _started(self, entry: Started) -> None:
+        self._undo(entry.undoes or "")
+        again = self.turns.get(entry.undoes or "")  # its inbound is the /retry, its question the earlier Turn's
+        prompt = again.prompt if again else self._said(entry.inbound) or entry.message.text
+        is_first, self._was_reset = self._was_reset and bool(self.turns), False
+        self.turns[entry.turn] = TurnRecord(entry.turn, prompt, at=entry.at, is_first=is_first)
 
     def _said(self, inbound: Iterable[str]) -> str:
         return "\n".join(self._inbound[one] for one in inbound if one in self._inbound)
@@ -81,10 +91,12 @@ class _Reader:
         effect = entry.effect or {}
         if effect.get("type") == "undo":
             self._undo(str(effect.get("target", "")))
+        self._was_reset |= effect.get("type") == "reset"
         record = self.turns.get(entry.turn or "")
         if record is None:
             return
-        record.answer = entry.content if entry.content is not None else self._texts.get(entry.answer or "", "")
+        said = entry.content if entry.content is not None else self._texts.get(entry.answer or "", "")
+        record.answer = content_of(said, stop_reason="", error=entry.error)  # the error has its own place
         record.iterations, record.usage = entry.iterations, entry.usage
         record.stop_reason, record.error = entry.stop_reason, entry.error
 
@@ -110,7 +122,8 @@ def as_markdown(records: Iterable[TurnRecord]) -> str:
 
 def _turn_markdown(record: TurnRecord) -> str:
     title = f"## {record.turn}" + (f" · {record.at}" if record.at else "") + (" · taken back" if record.undone else "")
-    lines = [title, "", *(f"> {line}".rstrip() for line in record.prompt.splitlines()), ""]
+    lines = ["---", "*(new conversation)*", ""] if record.is_first else []
+    lines += [title, "", *(f"> {line}".rstrip() for line in record.prompt.splitlines()), ""]
     if record.tools:
         lines += [f"*{', '.join(record.tools)}*", ""]
     if record.answer:

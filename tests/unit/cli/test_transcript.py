@@ -77,3 +77,31 @@ def test_a_turn_that_was_run_again_counts_as_taken_back() -> None:
     again = Started(id="e12", turn="t4", inbound=("i4",), message=user_text("open"), undoes="t3")
 
     assert [turn.undone for turn in turns([*log(), again])] == [False, False, True, False]
+
+
+def test_what_was_retried_is_shown_by_its_question() -> None:
+    """The log has "/retry" as what was said; a reader wants to know what was asked, and which Turn was replaced."""
+    again = Started(id="e13", turn="t4", inbound=("i4",), message=user_text("open"), undoes="t3")
+    entries = [*log(), inbound("i4", "/retry"), again]
+    shown = render(entries, "markdown")
+
+    assert turns(entries)[-1].prompt == "open"
+    assert "/retry" not in shown
+    assert "## t3 · taken back\n" in shown
+
+
+def test_a_new_conversation_is_marked() -> None:
+    """/new leaves a line before the first Turn that follows, however it was logged."""
+    new = Finished(id="e12", inbound=("i5",), stop_reason="command", content="New.", effect={"type": "reset"})
+    after = Started(id="e13", turn="t4", inbound=(), message=user_text("fresh"))
+
+    assert [turn.is_first for turn in turns([*log(), new, after])] == [False, True, False, True]
+    assert "*(new conversation)*\n\n## t4" in render([*log(), new, after], "markdown")
+
+
+def test_an_error_is_shown_once() -> None:
+    """What people were told holds the error, and so does the line that says how the Turn ended."""
+    end = Finished(id="e12", turn="t3", stop_reason="empty", content="⚠ No answer.", error="No answer.")
+
+    assert turns([*log(), end])[-1].answer == ""
+    assert render([*log(), end], "markdown").count("No answer.") == 1
