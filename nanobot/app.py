@@ -125,7 +125,9 @@ class Nanobot:
         """
         environ = environment()
         found = find(Path(path) if path is not None else None, environ)
-        return cls(load(found, environ), config_path=found, **options)
+        own = [_as_tool(tool) for tool in options.pop("tools", ())]
+        settings = load(found, environ, own_tools=[tool.name for tool in own])
+        return cls(settings, config_path=found, tools=own, **options)
 
     @classmethod
     def from_settings(cls, settings: Settings, **options: Any) -> Self:  # Any: as ``__init__`` takes them

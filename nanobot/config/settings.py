@@ -5,14 +5,14 @@ replaced by a default in silence.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from nanobot.agent.settings import AgentSettings
-from nanobot.agent.tools.settings import ToolSettings
+from nanobot.agent.tools.settings import BUILTIN_TOOLS, ToolSettings
 from nanobot.channels.settings import ChannelSettings
 from nanobot.config.explain import closest, explain, refuse_booleans
 from nanobot.config.gateway import GatewaySettings
@@ -122,8 +122,12 @@ def find(path: Path | None, environ: Mapping[str, str]) -> Path | None:
     return usual if os.path.lexists(usual) else None
 
 
-def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+def load(
+    path: Path | None = None, environ: Mapping[str, str] | None = None, *, own_tools: Collection[str] = ()
+) -> Settings:
     """Read the configuration that ``find`` finds; without one, live on the environment's keys, or offline.
+
+    ``own_tools`` are names of tools that a script brings: the configuration may speak of them too.
 
     Raises:
         ConfigError: with file, line, key and what to do, one wrong key on a line.
@@ -131,10 +135,10 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     environ = os.environ if environ is None else environ
     found = find(path, environ)
     document = read(found, environ) if found else Document()
-    return build(document, environ)
+    return build(document, environ, own_tools=own_tools)
 
 
-def build(document: Document, environ: Mapping[str, str]) -> Settings:
+def build(document: Document, environ: Mapping[str, str], *, own_tools: Collection[str] = ()) -> Settings:
     """Check a read document, with what the environment adds to it.  Raises as ``load``."""
     data = _with_providers(_with_paths(document, environ), environ)
     filled = Document(data, document.lines, document.path)
@@ -144,6 +148,7 @@ def build(document: Document, environ: Mapping[str, str]) -> Settings:
         raise explain(error, Settings, filled) from None
     refuse_booleans(Settings, filled)
     _check_places(settings, document)
+    _check_tools(settings.tools, document, own_tools)
     _check_models(settings, document)
     _check_keys(settings, document)
     return settings
@@ -212,6 +217,24 @@ def _check_places(settings: Settings, document: Document) -> None:
     if not any(fault for _, fault in faults):
         faults.append((("workspace",), overlap_fault(settings.workspace, settings.data_dir)))
     if said := [f"{document.place(key)}: {fault}" for key, fault in faults if fault]:
+        raise ConfigError("\n".join(said))
+
+
+def _check_tools(tools: ToolSettings, document: Document, own: Collection[str]) -> None:
+    """Refuse names of no tool: a slip would leave a tool on, or unasked for."""
+    known = {*BUILTIN_TOOLS, *own}
+    named: list[tuple[KeyPath, str, Collection[str]]] = [
+        *((("tools", "disabled", at), name, BUILTIN_TOOLS) for at, name in enumerate(tools.disabled)),
+        *((("tools", "ask_before", at), name, known) for at, name in enumerate(tools.ask_before)),
+        *((("tools", "limits", name), name, known) for name in tools.limits),
+    ]
+    said: list[str] = []
+    for key, name, there in named:
+        if name not in there:
+            guess = closest(name, there)
+            hint = f"did you mean {guess!r}?" if guess else f"there are: {', '.join(sorted(there))}"
+            said.append(f"{document.place(key)}: no tool is called so; {hint}")
+    if said:
         raise ConfigError("\n".join(said))
 
 

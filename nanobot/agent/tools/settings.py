@@ -6,6 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nanobot.agent.tools.shell import SECRET_NAME
 
+BUILTIN_TOOLS = ("edit_file", "exec", "glob", "grep", "list_dir", "read_file", "read_result", "write_file")
+"""What ``builtin.builtin_tools`` gives when nothing is turned off; here, so that names are checked without building any."""
+
 
 class ExecSettings(BaseModel):
     """How ``exec`` behaves."""

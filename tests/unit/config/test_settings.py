@@ -7,6 +7,7 @@ from typing import Any, cast, get_args
 import pytest
 from pydantic import BaseModel
 
+from nanobot.app import Nanobot
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.config.loader import parse
 from nanobot.config.settings import Settings, build, find, load
@@ -367,3 +368,38 @@ def test_ordinary_addresses_are_taken_as_they_are(url: str) -> None:
 def test_booleans_where_anything_goes_stay() -> None:
     """A provider's own fields may be true."""
     assert built(LOCAL + "    extra_body: {think: false, n: [true]}\n    send_reasoning: false")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tools:\n  disabled: [exce]", "/etc/c.yaml:2: tools.disabled[0]: no tool is called so; did you mean 'exec'?"),
+        (
+            "tools:\n  ask_before:\n    - exec\n    - zzz",
+            "/etc/c.yaml:4: tools.ask_before[1]: no tool is called so; there",
+        ),
+        (
+            "tools:\n  limits: {readfile: 900}",
+            "/etc/c.yaml:2: tools.limits.readfile: no tool is called so; did you mean",
+        ),
+    ],
+)
+def test_a_name_of_no_tool_is_refused(text: str, said: str) -> None:
+    """A slip must not leave a tool on, or let it run unasked."""
+    assert refusal(text).startswith(said)
+
+
+def test_a_script_may_configure_its_own_tools(tmp_path: Path) -> None:
+    """The names of the tools that it brings count as known."""
+
+    def weather(town: str) -> str:
+        """Say what the weather is."""
+        return town
+
+    path = tmp_path / "c.yaml"
+    path.write_text("workspace: w\ndata_dir: d\ntools: {ask_before: [weather], limits: {weather: 300}}\n")
+    bot = Nanobot.from_config(path, tools=(one for one in [weather]))
+
+    assert "weather" in bot.settings.tools.ask_before
+    with pytest.raises(ConfigError, match="ask_before"):
+        Nanobot.from_config(path)

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from nanobot.agent.tools.builtin import builtin_tools
-from nanobot.agent.tools.settings import ExecSettings, ToolSettings
+from nanobot.agent.tools.settings import BUILTIN_TOOLS, ExecSettings, ToolSettings
 from nanobot.errors import ConfigError
 
 ALL = ["edit_file", "exec", "glob", "grep", "list_dir", "read_file", "read_result", "write_file"]
@@ -17,7 +17,7 @@ def names(settings: ToolSettings) -> list[str]:
 
 def test_settings_choose_the_tools() -> None:
     """All by default, without those that are turned off."""
-    assert names(ToolSettings()) == ALL
+    assert names(ToolSettings()) == ALL == list(BUILTIN_TOOLS)
     assert names(ToolSettings(disabled=("grep",), exec=ExecSettings(enabled=False))) == [
         name for name in ALL if name not in ("grep", "exec")
     ]
