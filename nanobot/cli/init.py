@@ -35,7 +35,11 @@ def init(config: Path | None, wishes: Wishes, *, chats: bool) -> int:
     path = find(config, environ) or home(environ) / "config.yaml"
     is_asking = is_person()
     world = World(environ=environ, say=lambda text: write_err(f"{text}\n"), person=Typist() if is_asking else None)
-    done = set_up(path, wishes, world)
+    try:
+        done = set_up(path, wishes, world)
+    except KeyboardInterrupt:  # it writes at its very end
+        write_err("\nnanobot: stopped; nothing was written\n")
+        raise
     write_out(f"{done.path}\n" if not is_person() else "")
     write_err(next_steps(done))
     if not chats or not is_asking:

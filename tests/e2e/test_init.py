@@ -154,3 +154,19 @@ def installation(model: LLMServer, telegram: TelegramServer) -> str:
             "channels": {"telegram": {"token": TOKEN, "base_url": telegram.base_url, "allow_from": [7]}},
         }
     )
+
+
+async def test_ctrl_c_ends_the_line_and_says_that_nothing_was_written(tmp_path: Path) -> None:
+    """Whoever leaves in the middle of the questions knows where they stand."""
+    there = home(tmp_path)
+    async with (
+        LLMServer([CALLS]) as model,
+        there.at_terminal("init", "--base-url", f"{model.url}/v1", "--model", "test-model") as person,
+    ):
+        await person.sees("Token")
+        person.types("\x03")
+        await person.sees("\nnanobot: stopped; nothing was written")
+        code = await person.ended()
+
+    assert code == 130
+    assert not (there.path / ".nanobot" / "config.yaml").exists()
