@@ -59,6 +59,21 @@ class MessageList(StrEnum):
     model = "model"
 
 
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """A self-hosted personal agent that lives in chat."""
+
+
 @app.command()
 def agent(
     message: Annotated[

@@ -58,7 +58,8 @@ def picture(lines: Mapping[str, Sequence[int]], *, title: str, form: str) -> byt
             return svg.getvalue().encode()
         return bytes(import_module("resvg_py").svg_to_bytes(svg_string=svg.getvalue(), background="#ffffff"))
     except ImportError as error:
-        raise MisuseError(f"--output needs {error.name!r}: install it with  pip install 'nanobot[plots]'") from error
+        how = "pip install 'nanobot[plots]'  (in a checkout: pip install -e '.[plots]')"
+        raise MisuseError(f"--output needs {error.name!r}: install it with  {how}") from error
 
 
 def _level(value: int, top: int, row: int, height: int) -> int:

@@ -56,6 +56,7 @@ def test_help_is_quick(tmp_path: Path) -> None:
         (("agent",), b"nothing to ask"),
         (("agent", "-m", " "), b"nothing to ask"),
         (("agent", "-m", "x", "--session", ""), b"--session must name a conversation"),
+        (("agent", "-m", "x", "--config", ""), b"no configuration file is named: --config wants a path"),
         (("agent", "-m", "x", "--session", "a\tb\x1b"), b"--session holds a control character: a\\tb\\x1b;"),
         (("sessions", "fork", "a", "--at", "1", "--as", "b\nc"), b"--as holds a control character: b\\nc;"),
         (("sessions", "export", "cli:none"), b"there is no session 'cli:none'"),
@@ -83,7 +84,10 @@ def test_f01_a_bad_config_exits_with_2(tmp_path: Path) -> None:
 
 def test_version_is_printed(tmp_path: Path) -> None:
     """A bug report can name it."""
-    assert run("version", home=tmp_path).stdout.startswith(b"nanobot 0.")
+    for spelled in ("version", "--version"):
+        done = run(spelled, home=tmp_path)
+        assert done.returncode == 0
+        assert done.stdout.startswith(b"nanobot 0.")
 
 
 @pytest.mark.parametrize("arguments", ["--help", "version", "doctor --no-ask", "agent -m hi"])
