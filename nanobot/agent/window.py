@@ -138,6 +138,7 @@ class _Costs:
     def __init__(self, head_tokens: int) -> None:
         self._head = head_tokens
         self._said = 0
+        self._before_reset = 0  # how much of that
         self._last = 0
         self._usage = Usage()
         self._prompt = 0
@@ -155,7 +156,7 @@ class _Costs:
             case Step():
                 self._step(entry)
             case Reset() | Finished(effect={"type": "reset"}):
-                self._is_cut = True
+                self._is_cut, self._before_reset = True, self._said
             case _:
                 if (name := cut_name(entry)) is not None and not is_first:
                     self._cuts.append(name)
@@ -174,7 +175,7 @@ class _Costs:
         """Return the Turn that this entry closes, if it asked a model, and begin the next."""
         if entry.turn is None or not self._asked:
             return None
-        prompt = self._prompt or self._last
+        prompt = self._prompt or self._last - self._before_reset
         if not self._is_cut and believable(self._last, prompt):
             self._ratio = prompt / self._last
         ungoverned = max(prompt, round(self._last * self._ratio)) if self._is_cut else prompt

@@ -78,6 +78,10 @@ def test_a_reset_leaves_out_what_was_said_before() -> None:
     assert first.ungoverned == first.prompt
     assert second.ungoverned > first.ungoverned > second.prompt
 
+    one, two = history([*turn(1, prompt=0), *turn(2, prompt=0, between=[reset])], head_tokens=0)  # nothing is reported
+    assert two.prompt == one.prompt
+    assert two.ungoverned > one.ungoverned
+
 
 def test_a_conversation_that_was_never_cut_is_sent_as_it_is() -> None:
     """Both curves are one, whatever the estimate says; the head that it begins with is no cut, a later one is."""
