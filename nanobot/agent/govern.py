@@ -81,6 +81,10 @@ class Governor:
             size = self._gauge.measure(out)
         return Fitted(out, size, _moved(before, self._boundaries, self._why))
 
+    def is_close(self, fitted: Fitted) -> bool:
+        """Say whether what was fitted comes so near to the budget that an exact count is worth a round trip."""
+        return fitted.tokens > self._budget * EARLY
+
     def learn(self, messages: Sequence[Message], input_tokens: int) -> None:
         """Take a request's reported size into account."""
         self._gauge.learn(messages, input_tokens)

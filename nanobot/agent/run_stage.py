@@ -164,6 +164,7 @@ class RunStage:
             boundaries=self.boundaries(session),
             ratios=self.ratios,
             counter=counter_for(model.model) if settings.exact_tokens else None,
+            exact_tokens=settings.exact_tokens,
             reported=last_reported(session.log),
             memo=self.memos.of(session),
             ask=self._asker(context, watched, slot),

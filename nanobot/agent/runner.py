@@ -21,7 +21,7 @@ from nanobot.agent.decide import (
     tally,
     with_tools,
 )
-from nanobot.agent.govern import CannotFit, Decided, Governor, answer_room, prompt_budget
+from nanobot.agent.govern import CannotFit, Decided, Fitted, Governor, answer_room, prompt_budget
 from nanobot.agent.meter import Gauge
 from nanobot.agent.spec import AgentRunResult, AgentRunSpec
 from nanobot.agent.tokens import estimate_fixed, estimate_tools
@@ -37,7 +37,7 @@ from nanobot.messages import (
     from_dict,
     user_text,
 )
-from nanobot.providers.base import LLMProvider, LLMRequest, LLMResponse
+from nanobot.providers.base import LLMProvider, LLMRequest, LLMResponse, counted_tokens
 from nanobot.providers.faults import refuses_images
 from nanobot.session.entries import EntryId
 
@@ -190,7 +190,7 @@ class _Run:
         return response
 
     async def send(self) -> LLMResponse:
-        fitted = self.governor.fit(self.everything())
+        fitted = await self.fitted()
         self.sent = fitted.messages
         for cut in fitted.cuts:
             self.spec.checkpoint.cut(cut)
@@ -199,6 +199,18 @@ class _Run:
             self.governor.learn(fitted.messages, response.usage.input_tokens)
         self.no_tools = False
         return response
+
+    async def fitted(self) -> Fitted:
+        """Return what fits; where it is close and exact counts are wanted, as the provider counts it."""
+        fitted = self.governor.fit(self.everything())
+        if not self.spec.exact_tokens or not self.governor.is_close(fitted):
+            return fitted
+        counted = await counted_tokens(self.provider, self.request(tuple(fitted.messages), fitted.tokens))
+        if counted is None:
+            return fitted
+        self.governor.learn(fitted.messages, counted)
+        again = self.governor.fit(self.everything())
+        return Fitted(again.messages, again.tokens, (*fitted.cuts, *again.cuts))
 
     def request(self, messages: tuple[Message, ...], tokens: int) -> LLMRequest:
         spec = self.spec

@@ -64,6 +64,7 @@ class AgentRunSpec:
         intents: intents of calls in ``so_far`` that have no result.
         ratios: how far token estimates are off, by model; shared by all runs.
         reported: the newest size that the provider reported of this conversation, if nothing was cut since.
+        exact_tokens: have a provider that can count requests count those that come near to the window.
         memo: what was governed before in this conversation; it changes what a run costs, and nothing else.
         counter: counts a text's tokens exactly, where something can.
         ask: has a person decide about a call; returns why it may not run, or None if it may.  None where nobody can be asked.
@@ -88,6 +89,7 @@ class AgentRunSpec:
     boundaries: Boundaries = field(default_factory=Boundaries)
     ratios: Ratios = field(default_factory=Ratios)
     reported: Reported | None = None
+    exact_tokens: bool = False
     memo: Memo = field(default_factory=Memo)
     counter: Callable[[str], int] | None = None
     ask: Callable[[ToolCall, str], Awaitable[str | None]] | None = None

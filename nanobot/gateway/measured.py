@@ -7,7 +7,7 @@ from nanobot.bus.runtime_events import ModelEvent, ReasoningDelta, TextDelta, Us
 from nanobot.errors import ProviderError
 from nanobot.gateway.metrics import Metrics
 from nanobot.gateway.prices import Prices
-from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse
+from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse, counted_tokens
 from nanobot.providers.retry import warm
 
 
@@ -57,6 +57,9 @@ class Measured:
         usd = self._prices.usd(provider, model, usage) if self._prices is not None and usage is not None else None
         if usd is not None:
             self._metrics.count("nanobot_cost_usd_total", usd, provider=provider)
+
+    async def count_tokens(self, request: LLMRequest) -> int | None:
+        return await counted_tokens(self._provider, request)
 
     async def encoded(self, request: LLMRequest) -> list[bytes]:
         return await self._provider.encoded(request)

@@ -9,6 +9,7 @@ The SDKs are slow to import (up to two seconds), so they are loaded in a thread 
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -21,7 +22,11 @@ from nanobot.providers.faults import Endpoint, ServerFault, to_error, unreachabl
 from nanobot.providers.images import Images, load_image
 from nanobot.providers.reading import Fold, Limits, SdkStream, most_chars, read_answer
 from nanobot.providers.settings import RemoteSettings
+from nanobot.providers.wire import as_object
 
+log = logging.getLogger(__name__)
+
+_COUNT_S = 10.0  # a count that takes longer is not worth waiting for
 _JSON = {"Content-Type": "application/json"}
 NO_KEY = "no-key"  # local servers want none, the SDKs want some
 
@@ -78,6 +83,12 @@ class Wire(Protocol[E]):
     def encode(self, message: Message, model: str, images: Images) -> E: ...
     def prefix(self, request: LLMRequest, elements: Sequence[E]) -> list[bytes]: ...
     def body(self, request: LLMRequest, elements: Sequence[E]) -> bytes: ...
+    @property
+    def count_path(self) -> str | None:
+        """Where requests are counted, below the base address; None if they are not."""
+        ...
+
+    def count_body(self, request: LLMRequest, elements: Sequence[E]) -> bytes: ...
     def new_fold(self, request: LLMRequest) -> WireFold: ...
     def load(self) -> Sdk:
         """Import the SDK and make its client.  Slow: runs in a thread."""
@@ -165,6 +176,24 @@ class RemoteProvider(Generic[E]):
         for delta in fold.end():
             emit(delta)
         return fold.response(request, provider=self._name, tag=wire.tag)
+
+    async def count_tokens(self, request: LLMRequest) -> int | None:
+        """See ``CountsTokens``: None on a wire that cannot count, and when the server does not answer soon."""
+        path = self._wire.count_path
+        if path is None:
+            return None
+        try:
+            async with asyncio.timeout(_COUNT_S):
+                body = self._wire.count_body(request, await self._elements(request))
+                sdk = await self._sdk.get()
+                answer = await sdk.client.post(
+                    path, content=body, cast_to=object, stream=False, stream_cls=None, options={"headers": _JSON}
+                )
+        except Exception as error:  # noqa: BLE001  # a count is a courtesy: without it the estimate counts
+            log.debug("%s did not count a request: %s", self._name, self._wire.map_error(error))
+            return None
+        tokens = as_object(answer).get("input_tokens")
+        return tokens if isinstance(tokens, int) else None
 
     async def encoded(self, request: LLMRequest) -> list[bytes]:
         return self._wire.prefix(request, await self._elements(request))

@@ -8,6 +8,7 @@ Cache marks are put on when joining, never into what is kept: on the last tool, 
 block of the user row before it, where the request before this one ended.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -47,6 +48,7 @@ _MARK = b',"cache_control":{"type":"ephemeral"}}'
 _OPENINGS = {role: b'{"role":"%b","content":[' % role.encode() for role in ("user", "assistant")}
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384}
 _SMALLEST_BUDGET = 1_024
+_PROMPT_FIELDS = ("model", "system", "messages", "tools", "tool_choice", "thinking")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,12 @@ def request_body(request: LLMRequest, elements: Sequence[Blocks], dialect: Diale
     fields["stream"] = [b"true"]
     fields |= options
     return body_of(fields, dialect.extra_body)
+
+
+def count_body(request: LLMRequest, elements: Sequence[Blocks], dialect: Dialect) -> bytes:
+    """Return the body that asks how long the request is: of its fields, those that make the prompt."""
+    whole = cast("dict[str, object]", json.loads(request_body(request, elements, dialect)))
+    return dump({field: whole[field] for field in _PROMPT_FIELDS if field in whole})
 
 
 def _options(request: LLMRequest, elements: Sequence[Blocks], dialect: Dialect) -> tuple[dict[str, list[bytes]], int]:

@@ -10,7 +10,7 @@ where its wire wants that, and encodes each message alone, so that request *n* i
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from nanobot.bus.runtime_events import ModelEvent, Usage
 from nanobot.messages import JsonObject, Message, ProviderExtra
@@ -103,3 +103,17 @@ class LLMProvider(Protocol):
     async def close(self) -> None:
         """Close connections.  Calling it twice is harmless."""
         ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """A provider that can be asked how long a request is, which costs a round trip."""
+
+    async def count_tokens(self, request: LLMRequest) -> int | None:
+        """Return the tokens of the prompt as the provider counts them; None if it does not say now.  Raises nothing."""
+        ...
+
+
+async def counted_tokens(provider: LLMProvider, request: LLMRequest) -> int | None:
+    """Ask a provider how long a request is; None from one that does not count."""
+    return await provider.count_tokens(request) if isinstance(provider, CountsTokens) else None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from nanobot.bus.runtime_events import ProviderSwitched
 from nanobot.errors import AuthFailed, BadRequest, ContextOverflow, ProviderError, QuotaExhausted, Refused
-from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse
+from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse, counted_tokens
 from nanobot.providers.retry import Shown, restated, warm
 
 OPENS_AFTER = 3
@@ -106,6 +106,11 @@ class Fallback:
                 failed.append((candidate, error))
                 before = candidate
         raise _summary(failed)
+
+    async def count_tokens(self, request: LLMRequest) -> int | None:
+        """As the model counts that would be asked now."""
+        candidate = self._worth_asking()[0]
+        return await counted_tokens(candidate.provider, replace(request, model=candidate.model))
 
     async def encoded(self, request: LLMRequest) -> list[bytes]:
         """As the model encodes it that would be asked now."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from nanobot.bus import runtime_events
 from nanobot.bus.runtime_events import ModelEvent, ReasoningDelta, TextDelta, TextReset
 from nanobot.errors import ProviderError, StreamStalled
-from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse
+from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse, counted_tokens
 from nanobot.providers.settings import RetrySettings
 
 STALL_ATTEMPTS = 2  # a stall has already cost its whole limit: more than one repeat would try anybody's patience
@@ -99,6 +99,9 @@ class Retrying:
                 emit(runtime_events.Retrying(why=str(error), attempt=attempt, delay_s=delay_s))
             await self._sleep(delay_s)
             shown.take_back()
+
+    async def count_tokens(self, request: LLMRequest) -> int | None:
+        return await counted_tokens(self._provider, request)
 
     async def encoded(self, request: LLMRequest) -> list[bytes]:
         return await self._provider.encoded(request)

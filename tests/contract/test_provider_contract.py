@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from pydantic import SecretStr
 
 from nanobot.bus.runtime_events import TextDelta
 from nanobot.errors import (
@@ -22,8 +23,10 @@ from nanobot.errors import (
     Unavailable,
 )
 from nanobot.messages import AssistantMessage, ImagePart, TextPart, ToolCall, ToolMessage, UserMessage, user_text
-from nanobot.providers.base import LLMProvider, ToolCallRequest
+from nanobot.providers.anthropic import anthropic_provider
+from nanobot.providers.base import LLMProvider, ToolCallRequest, counted_tokens
 from nanobot.providers.faults import refuses_images
+from nanobot.providers.settings import AnthropicSettings
 from tests.contract.provider_cases import ALL, QUICK, WIRES, Seen, ask, follow, serving
 from tests.fakes.llm_server import Call, Oddity, Reply, Tokens
 
@@ -456,3 +459,26 @@ async def test_closing_twice_is_harmless(make: Make) -> None:
     async with serving(make, Reply("ok")) as (_, provider):
         await provider.stream(ask(), Seen())
         await provider.close()
+
+
+async def test_anthropic_counts_a_request_as_it_would_charge_it() -> None:
+    """The counting endpoint gets the prompt and nothing else, and its number is the one that is reported afterwards."""
+    async with serving(WIRES["anthropic"], Reply("ok")) as (server, provider):
+        request = ask(max_tokens=1_000, temperature=0.5)
+        counted = await counted_tokens(provider, request)
+        answered = await provider.stream(request, Seen())
+
+    assert answered.usage is not None
+    assert counted == answered.usage.input_tokens
+    assert server.refusals == []
+
+
+async def test_a_server_that_cannot_count_costs_nothing_but_the_question() -> None:
+    """OpenAI's wire is not asked; an error or a silence of the other means that the estimate counts."""
+    async with serving(WIRES["openai"], Reply("ok")) as (server, provider):
+        assert await counted_tokens(provider, ask()) is None
+        assert server.requests == []
+    nowhere = AnthropicSettings(type="anthropic", base_url="http://127.0.0.1:9", api_key=SecretStr("k"))
+    provider = anthropic_provider("gone", nowhere, environ={})
+    assert await counted_tokens(provider, ask()) is None
+    await provider.close()

@@ -114,8 +114,9 @@ class Agent:
         approval_s: float = 600.0,
         workspace: Path = Path("/nowhere"),
         comply_s: float = 5.0,
+        provider: ScriptedProvider | None = None,
     ) -> None:
-        self.provider = ScriptedProvider(steps)
+        self.provider = provider or ScriptedProvider(steps)
         self.store = MemoryStore(world=world)
         self.bus = MessageBus()
         self.runtime = RuntimeEventBus()

@@ -1,5 +1,6 @@
 """Governance as a Turn meets it: every request fits, what was cut is in the log, and a restart changes nothing."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from nanobot.session.entries import Step as Said
 from nanobot.session.manager import Session
 from tests.fakes.agent import KEY, Agent, Echo, EchoArguments
 from tests.fakes.legality import illegal
-from tests.fakes.provider import Step, calls, says
+from tests.fakes.provider import ScriptedProvider, Step, calls, says
 
 SETTINGS = AgentSettings(max_tokens=1_000, compaction=CompactionSettings(enabled=False))
 PAGE = "lorem ipsum dolor sit amet, consectetur\n" * 2_000
@@ -243,3 +244,50 @@ async def test_undo_of_a_turn_shows_again_what_was_left_out_for_it() -> None:
         assert any("were left out here" in text for text in crowded)
         assert any("My name is Ann." in m.text for m in agent.provider.requests[-1].messages)
         assert not any("were left out here" in m.text for m in agent.provider.requests[-1].messages)
+
+
+class Counting(ScriptedProvider):
+    """A provider that counts requests by asking, with a rule of its own."""
+
+    def __init__(self, tokens: Callable[[LLMRequest], int | None], steps: Iterable[Step]) -> None:
+        super().__init__(steps)
+        self._tokens = tokens
+        self.asked = 0
+
+    async def count_tokens(self, request: LLMRequest) -> int | None:
+        self.asked += 1
+        return self._tokens(request)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+async def test_exact_counts_are_asked_for_only_where_they_matter(exact: bool) -> None:
+    """A request far from the window is sent as it is; one that comes near is counted first, if the settings want that."""
+    provider = Counting(lambda _: 9_000, [says("small"), says("large")])
+    agent = Agent(window=20_000, settings=SETTINGS.model_copy(update={"exact_tokens": exact}), provider=provider)
+    async with agent:
+        await agent.ask("hi")
+        asked_for_small = provider.asked
+        await agent.ask("word " * 14_000)
+
+    assert asked_for_small == 0
+    assert provider.asked == (1 if exact else 0)
+
+
+async def test_a_request_that_is_counted_as_too_long_is_cut_before_it_is_sent() -> None:
+    """What the provider counts decides, and the cut is logged like any other."""
+    size = {1: 50_000}
+
+    def tokens(request: LLMRequest) -> int:
+        return size.pop(1, 9_000)
+
+    old = [says("x" * 3_000) for _ in range(12)]
+    provider = Counting(tokens, [*old, says("fits")])
+    agent = Agent(window=24_000, settings=SETTINGS.model_copy(update={"exact_tokens": True}), provider=provider)
+    async with agent:
+        for number in range(12):
+            await agent.ask(f"{number} " + "word " * 1_000)
+        await agent.ask("and now?")
+
+    cuts = [entry.pass_name for entry in await agent.entries() if isinstance(entry, Cut)]
+    assert provider.asked >= 1
+    assert cuts
