@@ -201,12 +201,15 @@ def _syntax_error(error: yaml.MarkedYAMLError, path: Path) -> ConfigError:
     mark = error.problem_mark or error.context_mark
     where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
     problem = _QUOTED.sub("'…'", error.problem or error.context or "it cannot be read")
-    hint = (
-        "indent with spaces, not tabs"
-        if "'\\t'" in (error.problem or "")
-        else "put values that begin with * & ! % @ ` in quotes"
-    )
-    return ConfigError(f"{path}{where}: not valid YAML: {problem} ({hint})")
+    return ConfigError(f"{path}{where}: not valid YAML: {problem} ({_hint(error.problem or '')})")
+
+
+def _hint(problem: str) -> str:
+    if "'\\t'" in problem:
+        return "indent with spaces, not tabs"
+    if problem.endswith("got '{'"):
+        return 'inside {…} and […] put variables in quotes: "${NAME}"'
+    return "put values that begin with * & ! % @ ` in quotes"
 
 
 def _line(node: yaml.Node) -> int:

@@ -307,7 +307,7 @@ class Gateway:
             yield
 
     def _lock_files(self) -> list[tuple[Path, str]]:
-        found = [(self.settings.data_dir / LOCK_NAME, f"the data directory {str(self.settings.data_dir)!r}")]
+        found = [(self.settings.data_dir / LOCK_NAME, f"data_dir {str(self.settings.data_dir)!r}")]
         for name, channel in self.settings.channels.items():
             if channel.enabled:
                 digest = hashlib.sha256(channel.token.get_secret_value().encode()).hexdigest()[:16]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from nanobot.gateway.status import LOCK_NAME
 from tests.e2e.command import Home
 from tests.e2e.daemons import Place, get
 from tests.fakes.llm_server import Call, LLMServer, Reply
@@ -475,7 +476,19 @@ async def test_a_data_directory_that_cannot_be_used_stops_the_start(tmp_path: Pa
         code = await daemon.ends()
 
     assert code == 2
-    assert f"the data directory '{tmp_path}/file/data' cannot be used" in daemon.log
+    assert "data_dir: this is a file, or lies below one; name a directory" in daemon.log
+    assert "Traceback" not in daemon.log
+
+
+async def test_a_data_directory_that_refuses_the_lock_is_named_by_its_key(tmp_path: Path) -> None:
+    """What only shows when the daemon takes its lock is a sentence too."""
+    (tmp_path / "data" / LOCK_NAME).mkdir(parents=True)
+    place = Place(tmp_path / "home", data_dir=str(tmp_path / "data"))
+    async with place.gateway(is_ready=False) as daemon:
+        code = await daemon.ends()
+
+    assert code == 2
+    assert f"data_dir '{tmp_path}/data' cannot be used" in daemon.log
     assert "Traceback" not in daemon.log
 
 

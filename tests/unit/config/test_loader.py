@@ -176,3 +176,9 @@ def test_a_secret_as_a_key_is_not_shown() -> None:
 
     assert refusal(f"{secret}: 1\n{secret}: 2") == "c.yaml:2: [redacted]: this key stands here twice (first on line 1)"
     assert dotted(("a", "b\x1b[31m\nc")) == "a.b\\x1b[31m\\nc"
+
+
+@pytest.mark.parametrize("text", ["a: {b: ${NAME}}", "a: [${NAME}, b]"])
+def test_a_variable_in_flow_style_is_told_to_want_quotes(text: str) -> None:
+    """YAML reads its brace as one of its own there."""
+    assert 'put variables in quotes: "${NAME}"' in refusal(text, NAME="x")
