@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from nanobot.bus.events import is_plain_key, shown_key
-from nanobot.cli.streams import is_person, piped_input
+from nanobot.cli.streams import is_person, must_have_out, piped_input
 from nanobot.errors import MisuseError
 
 
@@ -18,6 +18,7 @@ def run_agent(*, message: str | None, session_key: str, config: Path | None, as_
         raise MisuseError("--session must name a conversation, such as cli:direct")
     if not is_plain_key(session_key):
         raise MisuseError(f"--session holds a control character: {shown_key(session_key)}; leave it out")
+    must_have_out()  # before a model is asked for what cannot be shown
     path = find(config, environment())
     settings = load(path)
     if message is None and is_person():

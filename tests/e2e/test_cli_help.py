@@ -107,3 +107,4 @@ def test_an_unusable_output_is_one_sentence(arguments: str, to: str, tmp_path: P
 
     assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
     assert done.stderr.startswith(b"nanobot: standard output ")
+    assert not (to == ">&-" and list(tmp_path.rglob("*.jsonl")))  # nothing was asked in vain
