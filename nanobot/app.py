@@ -183,7 +183,7 @@ class Nanobot:
             SessionBusy: another process holds the session.
         """
         if not is_plain_key(session_key):
-            raise MisuseError(f"a session's key is not empty and holds no control characters, not {session_key!r:.80}")
+            raise MisuseError(f"a session's key holds no control characters; this one does: {session_key!r:.80}")
         files = [item if isinstance(item, Media) else await take_in(Path(item), self._media) for item in media]
         return await self.loop.process_direct(text, session_key=session_key, message_id=message_id, media=files)
 

@@ -11,17 +11,19 @@ Decision = Literal["once", "always", "deny"]
 """What a person says to a call that waits: this time, from now on in this conversation, or not at all."""
 MediaKind = Literal["image", "file", "voice", "audio", "video", "sticker"]
 
-_UNSPEAKABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+_REFUSED = re.compile(f"[{_CONTROLS}]")
+_ESCAPED = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")
 
 
 def is_plain_key(key: SessionKey) -> bool:
     """Whether a session may be called so: lists and stamps hold keys on one line, so no control character is in one."""
-    return bool(key.strip()) and not _UNSPEAKABLE.search(key)
+    return not _REFUSED.search(key)
 
 
 def shown_key(key: SessionKey) -> str:
-    """Return a key with what ``is_plain_key`` refuses as escapes; old logs may be called so."""
-    return _UNSPEAKABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), key)
+    """Return a key with what no line can hold as escapes; old logs may be called so."""
+    return _ESCAPED.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,10 +63,8 @@ async def test_a_million_characters_are_refused_in_one_sentence(wire: Wire, tmp_
     assert await log_faults(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    "key", ["a:" + "x" * 5_000, "ü:💥/../..", "UPPER:1", "upper:1", "nul:\0", "lone:\udc00", "", " "]
-)
-async def test_any_session_key_names_a_session_of_its_own(key: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["a:" + "x" * 5_000, "ü:💥/../..", "UPPER:1", "upper:1", "lone:\udc00", "", " "])
+async def test_any_plain_session_key_names_a_session_of_its_own(key: str, tmp_path: Path) -> None:
     """Keys are names, not paths."""
     async with LLMServer() as server:
         server.responder = lambda _: Reply("ok")
