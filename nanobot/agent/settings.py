@@ -34,7 +34,8 @@ class AgentSettings(BaseModel):
     reasoning_effort: Literal["low", "medium", "high"] | None = None
     max_tool_result_chars: int = Field(default=16_000, ge=500)
     exact_tokens: bool = Field(
-        default=False, description="count exactly where it matters: OpenAI models with the extra nanobot[tokens], Anthropic's by asking"
+        default=False,
+        description="count exactly where it matters: OpenAI models with the extra nanobot[tokens], Anthropic's by asking",
     )
     turn_timeout_s: float = Field(default=1_800.0, gt=0)
     concurrency: int = Field(default=8, ge=1, description="Turns that run at once, over all sessions")
