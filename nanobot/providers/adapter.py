@@ -83,12 +83,10 @@ class Wire(Protocol[E]):
     def encode(self, message: Message, model: str, images: Images) -> E: ...
     def prefix(self, request: LLMRequest, elements: Sequence[E]) -> list[bytes]: ...
     def body(self, request: LLMRequest, elements: Sequence[E]) -> bytes: ...
-    @property
-    def count_path(self) -> str | None:
-        """Where requests are counted, below the base address; None if they are not."""
+    def count_request(self, request: LLMRequest, elements: Sequence[E]) -> tuple[str, bytes] | None:
+        """Return the path and body that ask how long a request is; None where that cannot be asked."""
         ...
 
-    def count_body(self, request: LLMRequest, elements: Sequence[E]) -> bytes: ...
     def new_fold(self, request: LLMRequest) -> WireFold: ...
     def load(self) -> Sdk:
         """Import the SDK and make its client.  Slow: runs in a thread."""
@@ -179,18 +177,18 @@ class RemoteProvider(Generic[E]):
 
     async def count_tokens(self, request: LLMRequest) -> int | None:
         """See ``CountsTokens``: None on a wire that cannot count, and when the server does not answer soon."""
-        path = self._wire.count_path
-        if path is None:
+        question = self._wire.count_request(request, await self._elements(request))
+        if question is None:
             return None
+        path, body = question
         try:
             async with asyncio.timeout(_COUNT_S):
-                body = self._wire.count_body(request, await self._elements(request))
                 sdk = await self._sdk.get()
                 answer = await sdk.client.post(
                     path, content=body, cast_to=object, stream=False, stream_cls=None, options={"headers": _JSON}
                 )
         except Exception as error:  # noqa: BLE001  # a count is a courtesy: without it the estimate counts
-            log.debug("%s did not count a request: %s", self._name, self._wire.map_error(error))
+            log.debug("%s did not count a request: %s", self._name, type(error).__name__)
             return None
         tokens = as_object(answer).get("input_tokens")
         return tokens if isinstance(tokens, int) else None

@@ -24,7 +24,6 @@ class AnthropicWire:
 
     name = "anthropic"
     path = "/v1/messages"
-    count_path = "/v1/messages/count_tokens"
 
     def __init__(self, settings: AnthropicSettings, remote: Remote, *, environ: Mapping[str, str]) -> None:
         self._settings = settings
@@ -48,8 +47,8 @@ class AnthropicWire:
     def body(self, request: LLMRequest, elements: Sequence[Blocks]) -> bytes:
         return anthropic_wire.request_body(request, elements, self._dialect)
 
-    def count_body(self, request: LLMRequest, elements: Sequence[Blocks]) -> bytes:
-        return anthropic_wire.count_body(request, elements, self._dialect)
+    def count_request(self, request: LLMRequest, elements: Sequence[Blocks]) -> tuple[str, bytes]:
+        return f"{self.path}/count_tokens", anthropic_wire.count_body(request, elements, self._dialect)
 
     def new_fold(self, request: LLMRequest) -> AnthropicFold:
         return AnthropicFold()

@@ -24,7 +24,6 @@ class OpenAIWire:
 
     name = "openai"
     path = "/chat/completions"
-    count_path = None
 
     def __init__(self, settings: OpenAISettings, remote: Remote, *, environ: Mapping[str, str]) -> None:
         self._settings = settings
@@ -48,8 +47,8 @@ class OpenAIWire:
     def body(self, request: LLMRequest, elements: Sequence[Element]) -> bytes:
         return openai_wire.request_body(request, elements, self._dialect)
 
-    def count_body(self, request: LLMRequest, elements: Sequence[Element]) -> bytes:
-        raise NotImplementedError("this wire counts nothing; count_path says so")
+    def count_request(self, request: LLMRequest, elements: Sequence[Element]) -> None:
+        """Say that this wire has no question for it."""
 
     def new_fold(self, request: LLMRequest) -> OpenAIFold:
         return OpenAIFold(request.tools, tool_choice=request.tool_choice)

@@ -125,8 +125,8 @@ class BaseTool(Generic[ArgumentsT]):
         return Planned()
 
     async def run(self, arguments: ArgumentsT, context: ToolContext) -> str:
-        """Do it."""
-        raise NotImplementedError
+        """Do it: the one thing that every tool says for itself."""
+        raise NotImplementedError(f"the tool {self.name!r} has no run")
 
     async def probe(self, arguments: ArgumentsT, context: ToolContext, planned: Planned) -> Probed:
         """Know nothing."""

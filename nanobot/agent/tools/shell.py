@@ -117,7 +117,7 @@ class Exec(BaseTool[ExecArguments]):
             ended = await asyncio.to_thread(_read, scratch)
             if ended or not await asyncio.to_thread(_command_lives, scratch):
                 break
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # its supervisor is not our child after a restart: there is no event for its end
         else:
             ended = None
         if ended and ended.reason in ("exited", "timeout"):

@@ -168,7 +168,7 @@ class Command:
         self.until_over(deadline, lifeline=False)
         while self.group_lives() and time.monotonic() < deadline:
             self._reap()
-            time.sleep(0.02)
+            time.sleep(0.02)  # a group of processes that are not ours tells nobody when it has ended
         self._signal_group(signal.SIGKILL)
         for _ in range(100):
             self._reap()
@@ -178,7 +178,7 @@ class Command:
             for pid in children:  # orphans come to us, so killing level by level finds all of them
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-            time.sleep(0.01)
+            time.sleep(0.01)  # for those just killed to go, before looking again
         self.until_over(time.monotonic() + 1.0, lifeline=False)
         self.drain()
 
