@@ -49,6 +49,17 @@ class ToolContext:
 
 
 @dataclass(frozen=True, slots=True)
+class Sourced:
+    """An observation in somebody else's words: data to the model, never instructions.
+
+    ``origin`` says whose: ``web https://example.org/page``, ``mcp github``, ``file /etc/motd``.
+    """
+
+    text: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
     """What a call will do to the world, logged as its intent before it starts."""
 
@@ -77,6 +88,7 @@ class Tool(Protocol[ArgumentsT]):
     max_observation_chars: int | None  # None: the agent-wide default
     cut: CutPolicy
     keeps_result: bool  # a result that was cut is stored for read_result
+    outward: bool  # what it is given can leave this machine or reach another chat
 
     def summary(self, arguments: ArgumentsT) -> str:
         """Return one short line for people: what this call does."""
@@ -86,8 +98,8 @@ class Tool(Protocol[ArgumentsT]):
         """Say what will change.  Called before the intent of a verifiable or opaque call is logged."""
         ...
 
-    async def run(self, arguments: ArgumentsT, context: ToolContext) -> str:
-        """Do it and return the observation.
+    async def run(self, arguments: ArgumentsT, context: ToolContext) -> str | Sourced:
+        """Do it and return the observation, ``Sourced`` when it is in somebody else's words.
 
         Raises:
             ToolError: it could not be done; the text is written for the model.
@@ -112,6 +124,7 @@ class BaseTool(Generic[ArgumentsT]):
     max_observation_chars: int | None = None
     cut: CutPolicy = "middle"
     keeps_result: bool = True
+    outward: bool = False
 
     summary_fields: ClassVar[tuple[str, ...]] = ()
 
@@ -124,7 +137,7 @@ class BaseTool(Generic[ArgumentsT]):
         """Promise nothing."""
         return Planned()
 
-    async def run(self, arguments: ArgumentsT, context: ToolContext) -> str:
+    async def run(self, arguments: ArgumentsT, context: ToolContext) -> str | Sourced:
         """Do it: the one thing that every tool says for itself."""
         raise NotImplementedError(f"the tool {self.name!r} has no run")
 

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from nanobot.agent.tools.arguments import closest, parse_arguments, validate
-from nanobot.agent.tools.base import Planned, Probed, Tool, ToolContext
+from nanobot.agent.tools.base import Planned, Probed, Sourced, Tool, ToolContext
 from nanobot.agent.tools.schema import parameters
 from nanobot.errors import MisuseError, ToolError
 from nanobot.messages import ToolCall, clean_text
@@ -37,11 +37,12 @@ class PreparedCall:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a run gave: the full text, clean and redacted."""
+    """What a run gave: the full text, clean and redacted, and whose words it is (``origin``; empty: ours)."""
 
     text: str
     is_error: bool
     duration_ms: float
+    origin: str = ""
 
 
 def _as_is(text: str) -> str:
@@ -119,9 +120,10 @@ class ToolRegistry:
     async def execute(self, prepared: PreparedCall, context: ToolContext) -> Observation:
         """Run the call within its tool's timeout.  Only cancellation comes out as an exception."""
         start = time.perf_counter()
-        text, is_error = await self._run(prepared, context)
+        result, is_error = await self._run(prepared, context)
+        text, origin = (result.text, result.origin) if isinstance(result, Sourced) else (result, "")
         clean = await asyncio.to_thread(self._clean, text) if len(text) > 50_000 else self._clean(text)
-        return Observation(clean, is_error, (time.perf_counter() - start) * 1000)
+        return Observation(clean, is_error, (time.perf_counter() - start) * 1000, self._clean(origin))
 
     async def plan(self, prepared: PreparedCall, context: ToolContext) -> Planned:
         """Ask the tool what the call will change.
@@ -145,7 +147,7 @@ class ToolRegistry:
             return Probed("unknown")
         return Probed(probed.outcome, self._clean(probed.text))
 
-    async def _run(self, prepared: PreparedCall, context: ToolContext) -> tuple[str, bool]:
+    async def _run(self, prepared: PreparedCall, context: ToolContext) -> tuple[str | Sourced, bool]:
         tool = prepared.tool
         limit = asyncio.timeout(tool.timeout_s)
         try:
