@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from nanobot.agent.tools.base import Tool
+from nanobot.agent.tools.command import Launcher, child_environment
 from nanobot.agent.tools.files import ListDir, ReadFile
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.read_result import ReadResult
 from nanobot.agent.tools.registry import DEFAULT_MAX_CHARS
 from nanobot.agent.tools.search import Glob, Grep
 from nanobot.agent.tools.settings import ToolSettings
-from nanobot.agent.tools.shell import Exec, child_environment
+from nanobot.agent.tools.shell import Exec
 from nanobot.agent.tools.write import EditFile, WriteFile
 from nanobot.errors import ConfigError
 
@@ -47,8 +48,7 @@ def builtin_tools(
         Grep(rules),
         ReadResult(max_chars=limit("read_result", default_max_chars)),
         Exec(
-            rules,
-            environment=child_environment(environ, settings.exec.env_pass),
+            Launcher(rules, child_environment(environ, settings.exec.env_pass)),
             timeout_s=settings.exec.timeout_s,
         ),
     ]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from nanobot.agent.tools.shell import SECRET_NAME
+from nanobot.agent.tools.command import SECRET_NAME
 
 BUILTIN_TOOLS = ("edit_file", "exec", "glob", "grep", "list_dir", "read_file", "read_result", "write_file")
 """What ``builtin.builtin_tools`` gives when nothing is turned off; here, so that names are checked without building any."""

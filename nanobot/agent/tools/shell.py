@@ -5,18 +5,17 @@ nothing, and so that the command dies with the daemon while the record of one th
 the call's scratch directory.  After a crash ``probe`` collects them; without them the outcome is unknown.
 
 No boundary: a command can read what the daemon's user can read, leave its session and outlive us.  Only a sandbox prevents that.
-Its environment is an allow-list, so no key of ours is in it; a plain ``kill $PPID`` hits the supervisor, which ignores it.
+A plain ``kill $PPID`` hits the supervisor, which ignores it.
 """
 
 import asyncio
 import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -25,27 +24,14 @@ from pydantic import Field
 
 from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, CutPolicy, Planned, Probed, ToolContext
+from nanobot.agent.tools.command import Launcher, Wanted
 from nanobot.agent.tools.decode import printable
-from nanobot.agent.tools.paths import PathRules
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
 
 _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
-_ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR")
-_MAX_COMMAND_BYTES = 100_000  # below the system's limit for one argument
 _END_S = 8.0  # the supervisor needs at most about four seconds to end a command
 _PROBE_S = 5.0
-
-SECRET_NAME = re.compile(r"(API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)", re.IGNORECASE)
-
-
-def child_environment(environ: Mapping[str, str], env_pass: Iterable[str] = ()) -> dict[str, str]:
-    """Return what a command may know of our environment: an allow-list, never a name that looks like a secret's."""
-    wanted = {*_ALLOWED, *env_pass}
-    out = {k: v for k, v in environ.items() if (k in wanted or k.startswith("LC_")) and not SECRET_NAME.search(k)}
-    out.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
-    out.setdefault("LANG", "C.UTF-8")
-    return {**out, "TERM": "dumb"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +53,9 @@ class ExecArguments(ToolArguments):
         min_length=1, description="Command for bash (not a login shell), run without a terminal or input"
     )
     cwd: str = Field(default=".", description="Directory to run it in, relative to the workspace")
+    env: dict[str, str] = Field(
+        default_factory=dict[str, str], description="Variables to set for it, beside the usual ones"
+    )
     timeout_s: float | None = Field(
         default=None, gt=0, le=600, description="Stop it after this many seconds (at most 600)"
     )
@@ -83,9 +72,8 @@ class Exec(BaseTool[ExecArguments]):
     timeout_s: float | None = None
     summary_fields = ("command",)
 
-    def __init__(self, rules: PathRules, *, environment: Mapping[str, str], timeout_s: float = 120) -> None:
-        self._rules = rules
-        self._environment = dict(environment)
+    def __init__(self, launcher: Launcher, *, timeout_s: float = 120) -> None:
+        self._launcher = launcher
         self._timeout_s = timeout_s
         self.description = (
             "Run a shell command; gives its output (stdout and stderr together), exit status and duration. "
@@ -99,7 +87,7 @@ class Exec(BaseTool[ExecArguments]):
 
     async def run(self, arguments: ExecArguments, context: ToolContext) -> str:
         """Run it to its end, its timeout or our cancellation; then nothing of it is left but what it put in the background."""
-        job = await asyncio.to_thread(self._job, arguments, context)
+        job = await asyncio.to_thread(self._prepared, arguments, context)
         await _supervise(context.scratch, job)
         ended = await asyncio.to_thread(_read, context.scratch)
         if ended is None:
@@ -125,25 +113,16 @@ class Exec(BaseTool[ExecArguments]):
         lost = "Interrupted by a restart; outcome unknown: it may have done all, some or nothing. Verify before repeating it."
         return Probed("unknown", f"{lost}\nIts output until then:\n{ended.text}" if ended and ended.text else lost)
 
-    def _job(self, arguments: ExecArguments, context: ToolContext) -> dict[str, Any]:
-        _refuse_suicide(arguments.command)
-        if len(arguments.command.encode("utf-8", "replace")) > _MAX_COMMAND_BYTES:
-            raise ToolError("the command is too long; write it to a script file and run that.")
-        if "\0" in arguments.command:
-            raise ToolError("the command holds a NUL character.")
-        cwd = self._rules.resolve(arguments.cwd, context.workspace)
-        if not cwd.is_dir():
-            raise ToolError(f"cwd {arguments.cwd!r} is no directory.")
+    def _prepared(self, arguments: ExecArguments, context: ToolContext) -> dict[str, Any]:
+        wanted = Wanted(arguments.command, arguments.cwd, arguments.env)
+        launch = self._launcher.launch(wanted, context)
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(context.scratch)  # an earlier try of this call
         context.scratch.mkdir(mode=0o700, parents=True)
-        bash = shutil.which("bash", path=self._environment.get("PATH"))
-        shell = [bash, "--noprofile", "--norc"] if bash else ["/bin/sh"]
         return {
-            "shell": shell[0],
-            "argv": [*shell, "-c", arguments.command],
-            "cwd": str(cwd),
-            "env": self._environment,
+            "argv": launch.argv,
+            "cwd": str(launch.cwd),
+            "env": dict(launch.env),
             "timeout_s": arguments.timeout_s or self._timeout_s,
         }
 
@@ -263,11 +242,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _refuse_suicide(command: str) -> None:
-    """Refuse what plainly kills this daemon.  A hint to the model, no protection."""
-    own = rf"\bkill\b[^;&|\n]*\s{os.getpid()}\b"
-    by_name = r"\b(pkill|killall)\b[^;&|\n]*\bnanobot\b|\bsystemctl\b[^;&|\n]*\b(stop|restart|kill)\s+nanobot\b"
-    if re.search(own, command) or re.search(by_name, command):
-        raise ToolError("this would end nanobot itself, in the middle of this Turn. Ask the user to restart it.")

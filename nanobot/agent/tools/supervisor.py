@@ -221,7 +221,7 @@ def _spawn(job: dict[str, Any], writer: int) -> int:
         for source, target in ((null, 0), (writer, 1), (writer, 2)):
             os.dup2(source, target)
         os.chdir(job["cwd"])
-        os.execve(job["shell"], [*job["argv"]], job["env"])
+        os.execve(job["argv"][0], job["argv"], job["env"])
     except OSError as error:
         os.write(2, f"the command could not be started: {error}\n".encode())
     finally:

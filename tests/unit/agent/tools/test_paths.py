@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from nanobot.agent.tools.base import Tool
+from nanobot.agent.tools.command import Launcher
 from nanobot.agent.tools.files import ListDir, ReadFile
 from nanobot.agent.tools.paths import PathRules, directory
 from nanobot.agent.tools.search import Glob, Grep
@@ -27,7 +28,7 @@ def every_way(path: str, rules: PathRules = RULES) -> list[tuple[Tool[Any], dict
         (ListDir(rules), {"path": path}),
         (Glob(rules), {"path": path, "pattern": "*"}),
         (Grep(rules), {"path": path, "pattern": "secret"}),
-        (Exec(rules, environment={}), {"cwd": path, "command": "cat *"}),
+        (Exec(Launcher(rules, {})), {"cwd": path, "command": "cat *"}),
     ]
 
 

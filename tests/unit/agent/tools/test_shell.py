@@ -14,14 +14,15 @@ import pytest
 from pydantic import ValidationError
 
 from nanobot.agent.tools.base import Planned
+from nanobot.agent.tools.command import Launcher, Wanted, child_environment
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.settings import ExecSettings
-from nanobot.agent.tools.shell import Exec, child_environment
+from nanobot.agent.tools.shell import Exec
 from nanobot.errors import ToolError
 from tests.unit.agent.tools.conftest import Bench
 
 SLEEP = f"sleep 600.{os.getpid():07}"  # no other test run's processes are taken for ours
-EXEC = Exec(PathRules(), environment=child_environment(os.environ))
+EXEC = Exec(Launcher(PathRules(), child_environment(os.environ)))
 
 
 def processes(marker: str) -> list[str]:
@@ -180,7 +181,7 @@ async def test_g05_no_secret_is_in_the_environment(bench: Bench, tmp_path: Path)
         "PASSED": "yes",
         "BASH_ENV": str(tmp_path / ".bashrc"),
     }
-    tool = Exec(PathRules(), environment=child_environment(environ, ["PASSED", "MY_TOKEN"]))
+    tool = Exec(Launcher(PathRules(), child_environment(environ, ["PASSED", "MY_TOKEN"])))
 
     text = await bench.text(tool, command="env; cat /proc/$PPID/environ")
 
@@ -258,7 +259,6 @@ async def test_a_foreground_command_dies_with_the_daemon(bench: Bench) -> None:
     scratch = bench.root / "scratch"
     scratch.mkdir()
     job = {
-        "shell": "/bin/sh",
         "argv": ["/bin/sh", "-c", f"echo step one; {SLEEP}"],
         "cwd": str(bench.workspace),
         "env": {"PATH": os.environ["PATH"]},
@@ -329,3 +329,15 @@ async def test_a_torn_record_is_no_record(bench: Bench) -> None:
     (context.scratch / "output").write_bytes(b"")
 
     assert (await registry.probe(prepared, context, Planned())).outcome == "unknown"
+
+
+async def test_variables_of_a_call_reach_the_command_alone(bench: Bench) -> None:
+    """They are set in front of the shell, so that what wraps a command never runs under them; a bad name is refused."""
+    launcher = Launcher(PathRules(), child_environment(os.environ))
+
+    launch = launcher.launch(Wanted("true", env={"LD_PRELOAD": "x.so"}), bench.context())
+
+    assert "LD_PRELOAD" not in launch.env
+    assert (await bench.text(EXEC, command="echo $GREETING", env={"GREETING": "a b;c"})).startswith("a b;c\n")
+    assert "no name of a variable" in await bench.error(EXEC, command="true", env={"A B": "1"})
+    assert "holds a NUL" in await bench.error(EXEC, command="true", env={"A": "x\0"})
