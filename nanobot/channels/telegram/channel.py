@@ -17,20 +17,11 @@ from nanobot.bus.events import InboundMessage, Media, Route, SessionKey
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.channels.access import Refused, Verdict
 from nanobot.channels.base import Accept, Capabilities, Decide, OutboundPart, Record
-from nanobot.channels.splitting import piece
+from nanobot.channels.telegram.answers import Answers
 from nanobot.channels.telegram.client import Client
-from nanobot.channels.telegram.code import code_file, has_file
-from nanobot.channels.telegram.drafts import Drafts, LiveDraft
+from nanobot.channels.telegram.drafts import Drafts
 from nanobot.channels.telegram.files import ChannelState, keep_media, quarantine, state_path
-from nanobot.channels.telegram.format import (
-    MAX_TEXT_UNITS,
-    MAY_BE_REPEAT,
-    Rendered,
-    plain,
-    prefixed,
-    render,
-    split_answer,
-)
+from nanobot.channels.telegram.format import MAX_TEXT_UNITS, plain
 from nanobot.channels.telegram.inbound import Moved, Pressed, Said
 from nanobot.channels.telegram.ingress import Ingress, IngressPorts
 from nanobot.channels.telegram.outbox import Outbox
@@ -112,6 +103,7 @@ class TelegramChannel:
             least_gap_s=settings.edit_interval_s,
             clock=clock,
         )
+        self._answers = Answers(name, self._outbox, self._drafts, ring_after_s=settings.ring_after_s, clock=clock)
         self._questions = Questions(name, self._client, self._outbox, self._state, decide=decide, sleep=sleep)
         self._stop_asking = events.observe(
             self._questions.on_event
@@ -294,61 +286,4 @@ class TelegramChannel:
     async def send(self, part: OutboundPart) -> str | None:
         """Send one part, or edit it into the draft that people have seen.  Raises as the contract says."""
         await self._load()
-        live = await self._drafts.settle(part.session_key, part.out)
-        file = code_file(part.text)
-        if file is not None or has_file(part.before):
-            part = await self._without_draft(part, live)
-        rings = live is not None and self._should_ring(live)
-        rendered = file or _rendered(part)
-        ref: str | None = None
-        if rendered.text.strip():
-            reserved = part.ref if live is None else None if rings else _ref_of(live, part.index) or part.ref
-            notice = _notice(part, live)
-            if file is not None:
-                ref = await self._send_file(part, file, notice)
-            else:
-                ref = await self._outbox.place(part.route, rendered, ref=reserved, notice=notice, first=not part.index)
-        if live is not None and part.index + 1 == part.count:
-            await self._drafts.finish(live, kept=0 if rings else part.count)
-        return ref
-
-    async def _without_draft(self, part: OutboundPart, live: LiveDraft | None) -> OutboundPart:
-        """Take away what was reserved for a file and for what follows it: a message cannot become a file, nor move below one."""
-        if live is not None:
-            await self._drafts.cut(live, kept=part.index)
-        if part.ref is not None:
-            with suppress(ChannelError):  # gone already, most likely
-                await self._client.delete(self._state.platform_chat(part.route.chat), part.ref)
-        return replace(part, ref=None)
-
-    async def _send_file(self, part: OutboundPart, file: Rendered, notice: str) -> str | None:
-        """Send a long block of code as a document; where those are not allowed, as messages."""
-        try:
-            return await self._outbox.place(part.route, file, ref=None, notice=notice, first=not part.index)
-        except SendRejected as error:
-            log.warning("channel %s: %s; the code goes out as messages", self.name, error)
-        ref: str | None = None
-        for start, end in split_answer(part.text):
-            rendered = prefixed(notice, render(piece(part.text, start, end)))
-            ref = await self._outbox.place(part.route, rendered, ref=None, notice="", first=False)
-            notice = ""
-        return ref
-
-    def _should_ring(self, live: LiveDraft) -> bool:
-        """Say whether the answer took so long that it should be a new message, which makes the phone ring."""
-        after_s = self._settings.ring_after_s
-        return after_s is not None and self._clock() - live.began >= after_s
-
-
-def _rendered(part: OutboundPart) -> Rendered:
-    start = len(part.before)
-    return render(piece(part.before + part.text, start, start + len(part.text)))
-
-
-def _ref_of(live: LiveDraft, index: int) -> str | None:
-    return live.refs[index] if index < len(live.refs) else None
-
-
-def _notice(part: OutboundPart, live: LiveDraft | None) -> str:
-    in_doubt = live is not None and live.is_in_doubt and part.index == len(live.refs)
-    return MAY_BE_REPEAT if part.may_be_repeat or in_doubt else ""
+        return await self._answers.send(part)

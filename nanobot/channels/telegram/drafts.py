@@ -12,24 +12,23 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Protocol
 
 from nanobot.bus.events import Route, SessionKey
 from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished, TurnStarted, Waiting
 from nanobot.channels.base import Record
-from nanobot.channels.draft import Draft, fold
-from nanobot.channels.splitting import piece, split
+from nanobot.channels.draft import fold
 from nanobot.channels.telegram.errors import ChatGone, NotModified
-from nanobot.channels.telegram.format import Rendered, fits, render, utf16_units
-from nanobot.channels.telegram.pace import Pace, pace_for
+from nanobot.channels.telegram.format import Rendered
+from nanobot.channels.telegram.live import LiveDraft
+from nanobot.channels.telegram.pace import pace_for
 from nanobot.errors import ChannelError, SendFailed, SendRejected, SessionError
 
 log = logging.getLogger(__name__)
 
 TYPING_S = 4.0  # Telegram shows an action for five seconds
 TYPING_MAX_S = 1_800.0
-STATUS_UNITS = 200
 HICCUP_S = 2.0
 SETTLE_S = 90.0
 KEPT_DRAFTS = 1_000
@@ -44,36 +43,6 @@ class Messages(Protocol):
     async def edit(self, chat: str, ref: str, rendered: Rendered) -> None: ...
     async def delete(self, chat: str, ref: str) -> None: ...
     async def typing(self, chat: str, topic: str | None) -> None: ...
-
-
-@dataclass(slots=True)
-class LiveDraft:
-    """One Turn as people see it while it runs.
-
-    ``refs`` are its messages, ``shown`` what they look like; ``is_in_doubt``: there may be one more, whose id is not known.
-    """
-
-    out: str
-    session_key: SessionKey
-    route: Route
-    began: float
-    pace: Pace
-    draft: Draft = field(default_factory=Draft)
-    refs: list[str] = field(default_factory=list[str])
-    shown: list[Rendered] = field(default_factory=list[Rendered])
-    settled: list[Rendered] = field(default_factory=list[Rendered])
-    settled_text: str = ""
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    closing: asyncio.Event = field(default_factory=asyncio.Event)
-    still: asyncio.Event = field(default_factory=asyncio.Event)
-    is_broken: bool = False
-    is_in_doubt: bool = False
-
-    async def pause(self, seconds: float) -> None:
-        """Wait, but not past the end of the Turn."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.closing.wait()
 
 
 class Drafts:
@@ -214,10 +183,10 @@ class Drafts:
 
     async def _show(self, live: LiveDraft) -> None:
         try:
-            for index, rendered in enumerate(self._view(live)):
+            for index, rendered in enumerate(live.view()):
                 if index >= len(live.refs):
                     await self._reserve(live, index, rendered)
-                elif live.shown[index] != rendered:
+                elif not live.shows(index, rendered):
                     await self._edit(live, index, rendered)
         except SendFailed as error:
             live.pace = live.pace.flooded(self._clock(), error.retry_after_s or HICCUP_S)
@@ -226,21 +195,8 @@ class Drafts:
             log.info("the draft in %s stands still: %s", live.session_key, error)
             live.is_broken = True
 
-    def _view(self, live: LiveDraft) -> list[Rendered]:
-        """Return what the draft's messages should look like now."""
-        text, status = seen(live.draft)
-        if not text.startswith(live.settled_text):
-            live.settled, live.settled_text = [], ""
-        parts = split(text, _fits_draft, start=len(live.settled_text))
-        views = [*live.settled, *(render(piece(text, start, end)) for start, end in parts)]
-        if len(parts) > 1:  # what fills whole messages is not worked out again
-            live.settled, live.settled_text = views[:-1], text[: parts[-1][0]]
-        if status:
-            last = views.pop() if parts else Rendered("")
-            views.append(Rendered(f"{last.text}\n\n{status}".lstrip(), last.entities))
-        return [view for view in views if view.text.strip()]
-
     async def _edit(self, live: LiveDraft, index: int, rendered: Rendered) -> None:
+        live.shown[index] = None  # until it is known what came of it
         with suppress(NotModified):
             await self._messages.edit(self._platform_chat(live.route.chat), live.refs[index], rendered)
         live.shown[index] = rendered
@@ -264,7 +220,7 @@ class Drafts:
             )
         except SendFailed as error:
             if error.maybe_sent:  # a second try could show two drafts
-                live.is_in_doubt = live.is_broken = True
+                live.doubt, live.is_broken = index, True
             else:
                 await self._note(live, index, "owed", None)  # surely not there: nothing will be a repeat
             raise
@@ -299,38 +255,19 @@ class Drafts:
     async def finish(self, live: LiveDraft, *, kept: int) -> None:
         """Forget the draft, whose first ``kept`` messages are the answer now, and take away the others."""
         self._by_out.pop(_place(live), None)
-        await self._delete(live, live.refs[kept:])
-
-    async def cut(self, live: LiveDraft, *, kept: int) -> None:
-        """Take the draft's messages after the first ``kept`` away: what comes there has to be sent anew."""
-        gone, live.refs[kept:] = live.refs[kept:], []
-        await self._delete(live, gone)
-
-    async def _delete(self, live: LiveDraft, refs: list[str]) -> None:
-        chat = self._platform_chat(live.route.chat)
-        for ref in refs:
+        for ref in live.refs[kept:]:
             with suppress(ChannelError):  # one message too many is the worst that comes of it
-                await self._messages.delete(chat, ref)
+                await self._messages.delete(self._platform_chat(live.route.chat), ref)
 
     async def _end(self, live: LiveDraft) -> None:
         """See that no draft is left over by a Turn that owes no answer."""
         ended = live.draft.finished
         if ended is None or ended.stop_reason == "shutdown":
             return
-        if not (live.refs or live.is_in_doubt):
+        if not (live.refs or live.doubt is not None):
             self._by_out.pop(_place(live), None)
         elif not (ended.content or ended.error):
             await self.finish(live, kept=0)
-
-
-def seen(draft: Draft) -> tuple[str, str]:
-    """Return what a draft says now: the answer so far, and one line about what is going on."""
-    text = draft.text if draft.text.strip() else next((one for one in reversed(draft.earlier) if one.strip()), "")
-    summaries = [tool.summary for tool in draft.running_tools]
-    if summaries:
-        more = f" (+{len(summaries) - 1})" if len(summaries) > 1 else ""
-        return text, _line(f"⏳ {summaries[-1]}{more}")
-    return text, _line(f"⏳ {draft.note}") if draft.note else ""
 
 
 def route_of(session_key: SessionKey) -> Route | None:
@@ -342,17 +279,6 @@ def route_of(session_key: SessionKey) -> Route | None:
             return Route(channel, chat, topic)
         case _:
             return None
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    while utf16_units(line) > STATUS_UNITS - 4:
-        line = f"{line[: len(line) * 3 // 4].rstrip()}…"
-    return line
-
-
-def _fits_draft(text: str) -> bool:
-    return fits(text, reserve_units=STATUS_UNITS)
 
 
 def _place(live: LiveDraft) -> str:

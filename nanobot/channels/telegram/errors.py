@@ -62,6 +62,7 @@ _BY_TEXT: tuple[tuple[str, type[ChannelError]], ...] = (
     ("not modified", NotModified),
     ("message to edit not found", TargetGone),
     ("message can't be edited", TargetGone),
+    ("message to delete not found", TargetGone),
     ("message_id_invalid", TargetGone),
     ("replied not found", ReplyGone),
     ("reply message not found", ReplyGone),

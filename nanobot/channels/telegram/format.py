@@ -17,6 +17,7 @@ MAX_TEXT_UNITS = 4_096
 MAX_CAPTION_UNITS = 1_024
 MAX_ENTITIES = 100
 MAY_BE_REPEAT = "(may be a repeat)\n"
+RESERVE_UNITS = 200  # of each message: for a line before it (a possible repeat) or after it (what a draft is doing)
 _CODE = ("pre", "code")
 _DISPENSABLE = ("underline", "italic", "strikethrough", "bold", "spoiler")  # left out first, in this order
 
@@ -106,8 +107,11 @@ def fits(markdown: str, *, reserve_units: int = 0) -> bool:
 
 
 def split_answer(text: str, *, start: int = 0) -> Parts:
-    """Return the parts of an answer from ``start`` on, each of which is one message (with room for a line before it)."""
-    return split(text, partial(fits, reserve_units=len(MAY_BE_REPEAT)), start=start)
+    """Return the parts of an answer from ``start`` on, each of which is one message (with room for a line of our own).
+
+    Drafts and finished answers are cut alike, and the beginning of a text (nearly always) like the whole of it.
+    """
+    return split(text, partial(fits, reserve_units=RESERVE_UNITS), start=start)
 
 
 def plain(text: str) -> Rendered:

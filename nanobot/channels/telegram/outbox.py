@@ -27,6 +27,7 @@ class Messages(Protocol):
         self, chat: str, rendered: Rendered, *, topic: str | None = None, reply_to: str | None = None
     ) -> str: ...
     async def edit(self, chat: str, ref: str, rendered: Rendered) -> None: ...
+    async def delete(self, chat: str, ref: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,23 @@ class Outbox:
                 return sent
         raise SendRejected("Telegram refuses this message in every form")
 
+    async def take_away(self, route: Route, ref: str) -> None:
+        """Delete a message; one that is gone already is no matter.
+
+        Raises:
+            SendFailed: it may work later.
+            SendRejected: Telegram does not let it be deleted; it stands.
+        """
+        try:
+            await self._messages.delete(self._state.platform_chat(route.chat), ref)
+        except (TargetGone, ChatMoved):
+            return
+        except ChatGone as error:
+            self._park(route.chat, error)
+            raise
+        except SendFailed as error:
+            raise _surely_unsent(error) from None
+
     async def _edit(self, session_chat: str, chat: str, ref: str, rendered: Rendered) -> bool:
         """Edit; False when there is nothing to edit any more."""
         try:
@@ -93,7 +111,7 @@ class Outbox:
         except (TargetGone, ChatMoved):
             return False
         except SendFailed as error:
-            raise SendFailed(str(error), retry_after_s=error.retry_after_s) from None  # twice the same edit is one
+            raise _surely_unsent(error) from None
         except SendRejected as error:
             log.warning("channel %s: %s; the text goes out without styles", self._name, error)
             return await self._edit_plainly(chat, ref, rendered)
@@ -135,3 +153,8 @@ class Outbox:
         if chat not in self.parked:
             log.warning("channel %s: chat %s does not take messages: %s", self._name, chat, error)
         self.parked[chat] = str(error)
+
+
+def _surely_unsent(error: SendFailed) -> SendFailed:
+    """Return the failure of an edit or a deletion, which may be repeated: twice the same is once."""
+    return SendFailed(str(error), retry_after_s=error.retry_after_s)

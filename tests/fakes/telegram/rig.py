@@ -1,6 +1,7 @@
 """A Telegram channel on the strict local server, with a core that only takes notes."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -70,6 +71,7 @@ class Rig:
         self.recorded: list[tuple[str, int, str, str | None]] = []
         self.decided: list[tuple[str, str, str, str]] = []
         self.wall_jump_s = 0.0
+        self.clock_jump_s = 0.0
         self.answer_s = 15.0
         self.rounds: list[str | None] = []
         self.before_accept: Callable[[InboundMessage], None] = lambda message: None
@@ -91,6 +93,7 @@ class Rig:
             progress=self._progress,
             commands={"help": "what you can type"},
             answer_s=self.answer_s,
+            clock=lambda: time.monotonic() + self.clock_jump_s,
             sleep=self._sleep,
             now=lambda: datetime.now(UTC) + timedelta(seconds=self.wall_jump_s),
         )

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.channels.draft import Draft, ToolLine
-from nanobot.channels.telegram.drafts import Drafts, route_of, seen
+from nanobot.channels.telegram.drafts import Drafts, route_of
 from nanobot.channels.telegram.errors import ChatGone
 from nanobot.channels.telegram.format import Rendered, utf16_units
+from nanobot.channels.telegram.live import seen
 from nanobot.channels.telegram.pace import GROUP_S, pace_for
 from nanobot.errors import SendFailed, SessionError
 from tests.fakes.telegram.rig import Turn
