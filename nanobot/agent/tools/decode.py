@@ -26,8 +26,11 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x7fELF", "ELF program or library"),
     (b"SQLite format 3\0", "SQLite database"),
 )
-# CSI, OSC (ended by BEL or ST; bounded, so that an unended one costs no more), charset and two-byte escapes
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[()][0-9A-Za-z]|[@-Z\\^_=>78])")
+# CSI, OSC and other strings (ended by BEL or ST; bounded, so that an unended one costs no more), charset and two-byte escapes
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[PX^_][^\x1b]{0,4096}\x1b\\|[()][0-9A-Za-z]|[@-Z\\^_=>78])"
+)
+_UNENDED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*|[PX^_][^\x1b]*|[()])?")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
@@ -88,11 +91,32 @@ def printable(data: bytes) -> str:
     form = sniff(data[:8192], complete=len(data) <= 8192)
     if isinstance(form, Binary):
         return f"[binary output, {len(data):,} bytes, looks like {form.kind}; not shown]"
-    text = data[len(form.bom) :].decode(form.codec, "replace")
+    return readable(data[len(form.bom) :].decode(form.codec, "replace"))
+
+
+def readable(text: str) -> str:
+    """Return what a terminal printed without escapes, control characters and what was overwritten or rubbed out."""
     text = _ESCAPES.sub("", text).replace("\r\n", "\n")
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    if "\b" in text:
+        text = _rubbed_out(text)
     return _CONTROL.sub("", text)
+
+
+def is_unended_escape(data: bytes) -> bool:
+    """Whether bytes that begin with an escape are the beginning of a sequence whose end is still to come."""
+    return bool(_UNENDED.fullmatch(data))
+
+
+def _rubbed_out(text: str) -> str:
+    kept: list[str] = []
+    for character in text:
+        if character != "\b":
+            kept.append(character)
+        elif kept and kept[-1] != "\n":
+            kept.pop()
+    return "".join(kept)
 
 
 def _is_nul_separated(data: bytes) -> bool:
