@@ -31,7 +31,7 @@ _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[PX^_][^\x1b]{0,4096}\x1b\\|[()][0-9A-Za-z]|[@-Z\\^_=>78])"
 )
 _UNENDED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*|[PX^_][^\x1b]*|[()])?")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,10 @@ def readable(text: str) -> str:
     text = _ESCAPES.sub("", text).replace("\r\n", "\n")
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    text = _CONTROL.sub("", text)
     if "\b" in text:
-        text = _rubbed_out(text)
-    return _CONTROL.sub("", text)
+        text = "\n".join(_overwritten(line) if "\b" in line else line for line in text.split("\n"))
+    return text
 
 
 def is_unended_escape(data: bytes) -> bool:
@@ -109,14 +110,18 @@ def is_unended_escape(data: bytes) -> bool:
     return bool(_UNENDED.fullmatch(data))
 
 
-def _rubbed_out(text: str) -> str:
-    kept: list[str] = []
-    for character in text:
-        if character != "\b":
-            kept.append(character)
-        elif kept and kept[-1] != "\n":
-            kept.pop()
-    return "".join(kept)
+def _overwritten(line: str) -> str:
+    """Return a line as backspaces leave it: they move back, and what follows is written over."""
+    cells: list[str] = []
+    at = 0
+    for character in line:
+        if character == "\b":
+            at = max(at - 1, 0)
+            continue
+        at = len(cells) if character == "\t" else at
+        cells[at : at + 1] = character
+        at += 1
+    return "".join(cells)
 
 
 def _is_nul_separated(data: bytes) -> bool:

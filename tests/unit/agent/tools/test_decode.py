@@ -70,3 +70,10 @@ def test_h05_any_bytes_become_clean_text(data: bytes) -> None:
 def test_text_separated_by_nuls_is_text() -> None:
     """What ``find -print0`` prints is shown line by line."""
     assert printable(b"./one name\0./two\0") == "./one name\n./two\n"
+
+
+def test_backspaces_write_over() -> None:
+    """A spinner and the bold of manual pages become what is seen."""
+    assert printable(b"N\bNA\bAM\bME\bE") == "NAME"
+    assert printable(b"|\b/\b-\bdone") == "done"
+    assert printable(b"pass\b \b\b \bx") == "pax "
