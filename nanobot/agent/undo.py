@@ -5,33 +5,20 @@ neither as the Turn left it nor as it was before has been changed by somebody el
 is doing it once, so a crash between the files and the log's line for the undo is harmless.
 """
 
-import hashlib
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
-from nanobot.agent.tools.writing import write_atomic
+from nanobot.agent.tools.changes import KEPT, FileChange, current_sha256, old_content, put_back, recorded
+from nanobot.agent.tools.writing import Version, read_version, remove, write_atomic
 from nanobot.errors import NanobotError, ToolError
 from nanobot.messages import ToolMessage
 from nanobot.session.entries import Entry, Finished, Intent, Step
 
-_BEFORE = "before"  # the file in a call's scratch directory that holds the old content
 KEPT_TURNS = 20  # per session: how far back old contents and outputs of commands are kept
-
-
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """What a Turn did to one file.
-
-    ``before_sha256`` is None for a file that was not there; ``kept`` is where its old content lies.
-    """
-
-    path: Path
-    before_sha256: str | None
-    after_sha256: str
-    kept: Path | None
+_MAX_BYTES = 1 << 30
 
 
 class NotUndone(NanobotError):
@@ -60,11 +47,11 @@ def file_changes(entries: Iterable[Entry], *, turn: str, scratch: Path) -> list[
                 pass
     changes: dict[Path, FileChange] = {}
     for call, intent in intents.items():
-        change = _change(intent, scratch / call.replace(".", "_") / _BEFORE)
-        if call in failed or change is None:
+        if call in failed:
             continue
-        first = changes.get(change.path, change)
-        changes[change.path] = FileChange(change.path, first.before_sha256, change.after_sha256, first.kept)
+        for change in recorded(intent.before, intent.after, scratch / call.replace(".", "_")):
+            first = changes.get(change.path, change)
+            changes[change.path] = replace(first, after_sha256=change.after_sha256)
     return list(changes.values())
 
 
@@ -74,17 +61,19 @@ def take_back(changes: Sequence[FileChange]) -> list[Path]:
     Raises:
         NotUndone: a file was changed since, its old content is gone, or a write failed; all files are as they were then.
     """
-    wanted = [(change, _old(change)) for change in changes if _needs_undo(change)]
-    undone: list[tuple[Path, bytes]] = []
+    undone: list[tuple[Path, Version | None]] = []
     try:
-        for change, old in wanted:
-            now = change.path.read_bytes()
-            _put(change.path, old)
+        wanted = [change for change in changes if _needs_undo(change)]
+        for change in wanted:
+            old_content(change)
+        for change in wanted:
+            now = read_version(change.path, change.path.name, max_bytes=_MAX_BYTES)
+            put_back(change)
             undone.append((change.path, now))
     except (OSError, ToolError) as error:
-        for path, content in reversed(undone):
-            _put(path, content)
-        raise NotUndone(f"{error}") from error
+        for path, version in reversed(undone):
+            _put(path, version)
+        raise NotUndone(f"{error}".rstrip(".")) from error
     return [path for path, _ in undone]
 
 
@@ -95,7 +84,7 @@ def clear_scratch(call: Path) -> None:
     """
     with suppress(OSError):
         for path in call.iterdir():
-            if path.name != _BEFORE:
+            if not path.name.startswith(KEPT):
                 path.unlink(missing_ok=True)
         call.rmdir()  # only if nothing was kept
 
@@ -117,17 +106,8 @@ def prune_scratch(directory: Path, *, last_turn: int) -> None:
                 clear_scratch(call)
 
 
-def _change(intent: Intent, kept: Path) -> FileChange | None:
-    before, after = intent.before or {}, intent.after or {}
-    path, after_sha256, before_sha256 = after.get("path"), after.get("sha256"), before.get("sha256")
-    if not isinstance(path, str) or not isinstance(after_sha256, str):
-        return None
-    was = before_sha256 if isinstance(before_sha256, str) else None
-    return FileChange(Path(path), was, after_sha256, kept if before.get("preimage") else None)
-
-
 def _needs_undo(change: FileChange) -> bool:
-    now = _sha256(change.path)
+    now = current_sha256(change.path)
     if now == change.before_sha256:
         return False
     if now != change.after_sha256:
@@ -135,27 +115,8 @@ def _needs_undo(change: FileChange) -> bool:
     return True
 
 
-def _old(change: FileChange) -> bytes | None:
-    if change.before_sha256 is None:
-        return None
-    content = change.kept.read_bytes() if change.kept is not None and change.kept.is_file() else None
-    if content is None or hashlib.sha256(content).hexdigest() != change.before_sha256:
-        raise NotUndone(f"the old content of {change.path.name} is not kept any more")
-    return content
-
-
-def _put(path: Path, content: bytes | None) -> None:
-    if content is None:
-        path.unlink(missing_ok=True)
+def _put(path: Path, version: Version | None) -> None:
+    if version is None:
+        remove(path, path.name)
     else:
-        write_atomic(path, path.name, content)
-
-
-def _sha256(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise NotUndone(f"{path.name} cannot be read: {error.strerror or error}") from error
+        write_atomic(path, path.name, version.content, mode=version.mode)

@@ -7,10 +7,11 @@ from typing import Any
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.command import Launcher, child_environment
 from nanobot.agent.tools.files import ListDir, ReadFile
+from nanobot.agent.tools.grep import Grep
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.read_result import ReadResult
 from nanobot.agent.tools.registry import DEFAULT_MAX_CHARS
-from nanobot.agent.tools.search import Glob, Grep
+from nanobot.agent.tools.search import Glob
 from nanobot.agent.tools.settings import ToolSettings
 from nanobot.agent.tools.shell import Exec
 from nanobot.agent.tools.write import EditFile, WriteFile

@@ -5,6 +5,8 @@ hint to the next page is exact.  Everything else is refused with what to do inst
 """
 
 import asyncio
+import contextlib
+import itertools
 import os
 import stat
 from pathlib import Path
@@ -12,9 +14,10 @@ from pathlib import Path
 from pydantic import Field
 
 from nanobot.agent.tools.arguments import ToolArguments
-from nanobot.agent.tools.base import BaseTool, CutPolicy, ToolContext
+from nanobot.agent.tools.base import BaseTool, CutPolicy, Sourced, ToolContext
 from nanobot.agent.tools.decode import Binary, Text, sniff
-from nanobot.agent.tools.paths import PathRules, directory, open_regular, os_reason, shown
+from nanobot.agent.tools.opening import Walls, directory, is_closed, os_reason
+from nanobot.agent.tools.paths import PathRules, printed, shown, sourced
 from nanobot.agent.tools.reading import Page, read_page
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
@@ -50,20 +53,20 @@ class ReadFile(BaseTool[ReadFileArguments]):
         self.max_observation_chars: int | None = max_chars
         self._page_chars = max(500, max_chars - _FOOTER_CHARS)
 
-    async def run(self, arguments: ReadFileArguments, context: ToolContext) -> str:
+    async def run(self, arguments: ReadFileArguments, context: ToolContext) -> str | Sourced:
         """Read the page."""
         return await asyncio.to_thread(self._read, arguments, context.workspace)
 
-    def _read(self, arguments: ReadFileArguments, workspace: Path) -> str:
-        path = self._rules.resolve(arguments.path, workspace)
-        with open_regular(path, arguments.path) as file:
+    def _read(self, arguments: ReadFileArguments, workspace: Path) -> str | Sourced:
+        path, file = self._rules.open(arguments.path, workspace)
+        with file:
             size = os.fstat(file.fileno()).st_size
             sample = file.read(_SAMPLE_BYTES)
             form = sniff(sample, complete=len(sample) < _SAMPLE_BYTES)
             if isinstance(form, Binary):
                 raise ToolError(_binary(arguments.path, form, size))
             page = read_page(file, form, first=arguments.offset, limit=arguments.limit, max_chars=self._page_chars)
-        return _render(page, arguments, form, size)
+        return sourced(_render(page, arguments, form, size), path, workspace)
 
 
 class ListDirArguments(ToolArguments):
@@ -89,31 +92,38 @@ class ListDir(BaseTool[ListDirArguments]):
     def __init__(self, rules: PathRules) -> None:
         self._rules = rules
 
-    async def run(self, arguments: ListDirArguments, context: ToolContext) -> str:
+    async def run(self, arguments: ListDirArguments, context: ToolContext) -> str | Sourced:
         """List it."""
         return await asyncio.to_thread(self._list, arguments, context.workspace)
 
-    def _list(self, arguments: ListDirArguments, workspace: Path) -> str:
+    def _list(self, arguments: ListDirArguments, workspace: Path) -> str | Sourced:
         path = self._rules.resolve(arguments.path, workspace)
+        walls = self._rules.walls(workspace)
         try:
-            with directory(path) as fd, os.scandir(fd) as found:
-                names: list[str] = []
-                for entry in found:
-                    names.append(entry.name)
-                    if len(names) >= _MAX_ENTRIES:
-                        break
-                names.sort()
+            with directory(path, walls=walls) as fd:
+                names = _names(fd, walls)
                 lines = [_describe(name, fd) for name in names[: arguments.limit]]
         except NotADirectoryError:
             raise ToolError(f"{arguments.path!r} is no directory; use read_file.") from None
         except OSError as error:
-            raise ToolError(os_reason(error, arguments.path, path)) from None
+            raise ToolError(os_reason(error, arguments.path, path, walls)) from None
         where = shown(path, workspace)
         count = f"{len(names):,}{'+' if len(names) >= _MAX_ENTRIES else ''}"
         head = f"{where}/ ({count} {'entry' if len(names) == 1 else 'entries'})" if names else f"{where}/ is empty."
         left = len(names) - len(lines)
         tail = [f"[{left:,} more entries; raise limit, or use glob]"] if left > 0 else []
-        return "\n".join((head, *lines, *tail))
+        return sourced("\n".join((head, *lines, *tail)), path, workspace)
+
+
+def _names(fd: int, walls: Walls) -> list[str]:
+    names: list[str] = []
+    with os.scandir(fd) as found:
+        for entry in itertools.islice(found, _MAX_ENTRIES):
+            with contextlib.suppress(OSError):  # gone since
+                if is_closed(os.stat(entry.name, dir_fd=fd, follow_symlinks=False), walls):
+                    continue
+            names.append(entry.name)
+    return sorted(names)
 
 
 def _binary(name: str, form: Binary, size: int) -> str:
@@ -160,15 +170,16 @@ def _footer(page: Page, form: Text, size: int) -> list[str]:
     return [f"[{'; '.join(notes)}]"] if notes else []
 
 
-def _describe(name: str, fd: int) -> str:
+def _describe(entry: str, fd: int) -> str:
+    name = printed(entry)
     try:
-        info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        info = os.stat(entry, dir_fd=fd, follow_symlinks=False)
     except OSError:  # gone since, or not ours to see
         return f"{name}  (cannot be examined)"
     if stat.S_ISDIR(info.st_mode):
         return f"{name}/"
     if stat.S_ISLNK(info.st_mode):
-        return f"{name} -> {_target(name, fd)}"
+        return f"{name} -> {printed(_target(entry, fd))}"
     if stat.S_ISREG(info.st_mode):
         return f"{name}  {info.st_size:,} bytes"
     return f"{name}  (device, FIFO or socket)"

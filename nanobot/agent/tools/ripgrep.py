@@ -52,8 +52,9 @@ async def run_rg(
     timeout_s: float = TIMEOUT_S,
     max_bytes: int = MAX_OUTPUT_BYTES,
     rg: Path | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> Found:
-    """Run ripgrep to its end, its time limit or ``max_bytes`` of output.
+    """Run ripgrep to its end, its time limit or ``max_bytes`` of output.  It inherits ``pass_fds``.
 
     Raises:
         ToolError: there is no ripgrep.
@@ -71,6 +72,7 @@ async def run_rg(
         env={"PATH": os.defpath, "LANG": "C.UTF-8"},
         cwd=cwd,
         start_new_session=True,
+        pass_fds=pass_fds,
     )
     output, errors = bytearray(), bytearray()
     stopped = ""
@@ -93,6 +95,13 @@ async def run_rg(
             await _keep(stream, bytearray(), 0)
         await process.wait()
     return Found(bytes(output), errors.decode("utf-8", "replace"), process.returncode or 0, stopped)
+
+
+def reason(found: Found) -> str:
+    """Return why ripgrep could not search at all, in its own words; empty if it did."""
+    if found.code != 2 or found.stopped or found.output:
+        return ""
+    return found.errors.strip().removeprefix("rg: ")[:600]
 
 
 async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:

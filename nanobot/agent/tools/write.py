@@ -12,12 +12,15 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from nanobot.agent.tools import changes
 from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import ArgumentsT, BaseTool, Planned, Probed, ToolContext
-from nanobot.agent.tools.decode import Binary, Text, sniff
+from nanobot.agent.tools.changes import Change
+from nanobot.agent.tools.decode import Binary, sniff
 from nanobot.agent.tools.editing import Edited, Replacement, replace_all_of
+from nanobot.agent.tools.encoding import decoded, encoded, in_form_of
 from nanobot.agent.tools.paths import PathRules
-from nanobot.agent.tools.writing import Version, planned_change, probe_change, read_version, write_atomic
+from nanobot.agent.tools.writing import Version, Written, read_version, write_atomic
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
 
@@ -56,21 +59,25 @@ class WriteFile(BaseTool[WriteFileArguments]):
 
     async def probe(self, arguments: WriteFileArguments, context: ToolContext, planned: Planned) -> Probed:
         """Compare hashes."""
-        return await asyncio.to_thread(probe_change, planned, context)
+        return await asyncio.to_thread(changes.probe, planned, context.scratch)
 
     def _plan(self, arguments: WriteFileArguments, context: ToolContext) -> Planned:
-        path = self._rules.resolve(arguments.path, context.workspace)
-        before = read_version(path, arguments.path, max_bytes=_MAX_OLD_BYTES)
-        return planned_change(path, before, _encoded(arguments.content), context.scratch)
+        path, before, content, _ = self._wanted(arguments, context.workspace)
+        return changes.planned([Change(path, before, content)], context.scratch)
 
     def _write(self, arguments: WriteFileArguments, workspace: Path) -> str:
-        path = self._rules.resolve(arguments.path, workspace)
-        content = _encoded(arguments.content)
-        is_new = not path.exists()
-        write_atomic(path, arguments.path, content)
+        path, before, content, kept = self._wanted(arguments, workspace)
+        written = write_atomic(path, arguments.path, content, expected=before, walls=self._rules.walls(workspace))
         lines = arguments.content.count("\n") + (not arguments.content.endswith("\n") and arguments.content != "")
-        size = f"{lines:,} line{'s' if lines != 1 else ''}, {len(content):,} bytes"
-        return f"{'Created' if is_new else 'Replaced'} {arguments.path} ({size})."
+        size = f"{lines:,} line{'s' if lines != 1 else ''}, {len(content):,} bytes{kept}"
+        return f"{'Replaced' if written.replaced else 'Created'} {arguments.path} ({size}).{_other_names(written)}"
+
+    def _wanted(self, arguments: WriteFileArguments, workspace: Path) -> tuple[Path, Version | None, bytes, str]:
+        """Return the path, what is there, its new content, and in words what that keeps of the old one's form."""
+        path = self._rules.resolve(arguments.path, workspace)
+        before = read_version(path, arguments.path, max_bytes=_MAX_OLD_BYTES, walls=self._rules.walls(workspace))
+        content, kept = in_form_of(before.content if before else b"", arguments.content)
+        return path, before, content, kept
 
 
 class Edit(ToolArguments):
@@ -139,31 +146,33 @@ class EditFile(BaseTool[EditFileArguments]):
 
     async def probe(self, arguments: EditFileArguments, context: ToolContext, planned: Planned) -> Probed:
         """Compare hashes."""
-        return await asyncio.to_thread(probe_change, planned, context)
+        return await asyncio.to_thread(changes.probe, planned, context.scratch)
 
     def _plan(self, arguments: EditFileArguments, context: ToolContext) -> Planned:
         change = self._change(arguments, context.workspace)
-        return planned_change(change.path, change.before, change.after, context.scratch)
+        return changes.planned([Change(change.path, change.before, change.after)], context.scratch)
 
     def _edit(self, arguments: EditFileArguments, workspace: Path) -> str:
         change = self._change(arguments, workspace)
-        write_atomic(change.path, arguments.path, change.after, expected=change.before)
+        walls = self._rules.walls(workspace)
+        written = write_atomic(change.path, arguments.path, change.after, expected=change.before, walls=walls)
         count = len(change.edited.lines)
         where = ", ".join(str(line) for line in change.edited.lines[:10] if line)
-        return f"Changed {arguments.path}: {count} replacement{'s' if count != 1 else ''}" + (
-            f" (line{'s' if count != 1 else ''} {where})." if where else "."
+        lines = f" (line{'s' if count != 1 else ''} {where})" if where else ""
+        return (
+            f"Changed {arguments.path}: {count} replacement{'s' if count != 1 else ''}{lines}.{_other_names(written)}"
         )
 
     def _change(self, arguments: EditFileArguments, workspace: Path) -> _Change:
         path = self._rules.resolve(arguments.path, workspace)
-        before = read_version(path, arguments.path, max_bytes=_MAX_EDIT_BYTES)
+        before = read_version(path, arguments.path, max_bytes=_MAX_EDIT_BYTES, walls=self._rules.walls(workspace))
         if before is None:
             raise ToolError(f"{arguments.path!r} does not exist; use write_file to create it.")
         form = sniff(before.content, complete=True)
         if isinstance(form, Binary):
             raise ToolError(f"{arguments.path!r} is not text ({form.kind}).")
-        edited = replace_all_of(_decoded(before.content, form, arguments.path), arguments.replacements())
-        return _Change(path, before, _encoded(edited.text, form), edited)
+        edited = replace_all_of(decoded(before.content, form, arguments.path), arguments.replacements())
+        return _Change(path, before, encoded(edited.text, form), edited)
 
 
 async def _to_its_end(write: Callable[[ArgumentsT, Path], str], arguments: ArgumentsT, workspace: Path) -> str:
@@ -175,17 +184,5 @@ async def _to_its_end(write: Callable[[ArgumentsT, Path], str], arguments: Argum
         await asyncio.wait([writing], timeout=_END_S)
 
 
-def _decoded(content: bytes, form: Text, name: str) -> str:
-    try:
-        return content[len(form.bom) :].decode(form.codec)
-    except UnicodeDecodeError as error:
-        raise ToolError(f"{name!r} cannot be edited as {form.encoding}: invalid bytes at {error.start:,}.") from None
-
-
-def _encoded(text: str, form: Text | None = None) -> bytes:
-    form = form or Text("utf-8")
-    try:
-        return form.bom + text.encode(form.codec)
-    except UnicodeEncodeError as error:
-        bad = text[error.start : error.start + 1]
-        raise ToolError(f"the character {bad!r} cannot be written in the file's encoding ({form.encoding}).") from None
+def _other_names(written: Written) -> str:
+    return " It had other hard links; those keep the old content." if written.other_names else ""

@@ -1,43 +1,53 @@
 """Putting bytes on disk so that a crash leaves the old file or the new one, never half of one.
 
 A new version is written beside the old one under a temporary name, synced, and renamed over it; the directory is opened once,
-without following symlinks, and everything happens relative to it.  The file's mode is kept.
+without following symlinks, and everything happens relative to it.  The file keeps its permissions and, where the system lets us,
+its owner; it loses set-uid and set-gid, as on any write.  Another hard link of the file keeps the old content.
 """
 
 import contextlib
-import hashlib
+import errno
 import os
 import secrets
 import stat
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nanobot.agent.tools.base import Planned, Probed, ToolContext
-from nanobot.agent.tools.paths import directory, open_regular, os_reason
+from nanobot.agent.tools.opening import Walls, closed_reason, directory, is_closed, open_regular, os_reason
 from nanobot.errors import ToolError
-from nanobot.messages import JsonObject
 
-MAX_PREIMAGE_BYTES = 10 << 20
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PERMISSIONS = 0o777
+_OPEN_TO_ALL = Walls()
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A file's content as it was read, and what tells whether it is still the same."""
+    """A file's content as it was read, its permissions, and what tells whether it is still the same."""
 
     content: bytes
+    mode: int
     stamp: tuple[int, int, int, int]  # device, inode, size, mtime in ns
 
 
-def read_version(path: Path, name: str, *, max_bytes: int) -> Version | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a write replaced: whether there was a file, and how many other names its old content still has."""
+
+    replaced: bool
+    other_names: int = 0
+
+
+def read_version(path: Path, name: str, *, max_bytes: int, walls: Walls = _OPEN_TO_ALL) -> Version | None:
     """Return the file at a resolved path, None if there is none.
 
     Raises:
-        ToolError: it is no regular file, too large, or may not be read.
+        ToolError: it is no regular file, closed, too large, or may not be read.
     """
-    if not os.path.lexists(path):
+    if not _is_there(path, name, walls):
         return None
-    with open_regular(path, name) as file:
+    with open_regular(path, name, walls) as file:
         info = os.fstat(file.fileno())
         if info.st_size > max_bytes:
             raise ToolError(
@@ -46,10 +56,18 @@ def read_version(path: Path, name: str, *, max_bytes: int) -> Version | None:
         content = bytearray()
         while chunk := file.read(1 << 20):
             content += chunk
-    return Version(bytes(content), _stamp(info))
+    return Version(bytes(content), stat.S_IMODE(info.st_mode), _stamp(info))
 
 
-def write_atomic(path: Path, name: str, content: bytes, *, expected: Version | None = None) -> None:
+def write_atomic(
+    path: Path,
+    name: str,
+    content: bytes,
+    *,
+    expected: Version | None = None,
+    mode: int | None = None,
+    walls: Walls = _OPEN_TO_ALL,
+) -> Written:
     """Write a resolved path: temporary file, sync, rename, sync of the directory.  Missing parents are made.
 
     Args:
@@ -57,81 +75,108 @@ def write_atomic(path: Path, name: str, content: bytes, *, expected: Version | N
         name: what error texts call it.
         content: all of it.
         expected: what must still be there; whatever is there now may be replaced if this is None.
+        mode: permissions of a new file; an existing one keeps its own.
+        walls: what is closed.
 
     Raises:
-        ToolError: the system refuses, something that is no regular file is there, or the file changed in the meantime.
+        ToolError: the system refuses, something that is no regular file is there, it is read-only or closed, or it changed in
+            the meantime.
     """
-    temporary = f".{path.name[:80]}.{secrets.token_hex(6)}.tmp"
+    temporary = f".{path.name[:40]}.{secrets.token_hex(6)}.tmp"
+    with _explained(path, name, walls), directory(path.parent, create=True, walls=walls) as parent:
+        old = _writable(path.name, parent, name, walls)
+        if expected and (old is None or _stamp(old) != expected.stamp):
+            raise ToolError(f"{name!r} was changed by somebody else in the meantime; read it again.")
+        try:
+            _write_synced(temporary, content, parent, old=old, mode=mode)
+            os.rename(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=parent)
+            raise
+        os.fsync(parent)
+    return Written(replaced=old is not None, other_names=old.st_nlink - 1 if old else 0)
+
+
+def remove(path: Path, name: str, *, expected: Version | None = None, walls: Walls = _OPEN_TO_ALL) -> None:
+    """Remove a file at a resolved path; nothing happens if there is none.
+
+    Raises:
+        ToolError: as ``write_atomic``.
+    """
+    if not _is_there(path, name, walls):
+        return
+    with _explained(path, name, walls), directory(path.parent, walls=walls) as parent:
+        old = _writable(path.name, parent, name, walls)
+        if expected and (old is None or _stamp(old) != expected.stamp):
+            raise ToolError(f"{name!r} was changed by somebody else in the meantime; read it again.")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path.name, dir_fd=parent)
+        os.fsync(parent)
+
+
+@contextlib.contextmanager
+def _explained(path: Path, name: str, walls: Walls) -> Generator[None]:
     try:
-        with directory(path.parent, create=True) as parent:
-            old = _existing(path.name, parent, name)
-            if expected and (old is None or _stamp(old) != expected.stamp):
-                raise ToolError(f"{name!r} was changed by somebody else in the meantime; read it again.")
-            try:
-                _write_synced(temporary, content, parent, mode=stat.S_IMODE(old.st_mode) if old else None)
-                os.rename(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary, dir_fd=parent)
-                raise
-            os.fsync(parent)
+        yield
     except OSError as error:
-        raise ToolError(os_reason(error, name, path)) from None
+        raise ToolError(os_reason(error, name, path, walls)) from None
 
 
-def planned_change(path: Path, before: Version | None, after: bytes, scratch: Path) -> Planned:
-    """Return what a write is about to change, after keeping the old content as ``scratch/before`` (durable) for an undo.
-
-    ``before`` is ``{"path", "sha256" (null: no such file), "preimage" (false: none, or too large to keep)}``, ``after``
-    ``{"path", "sha256"}``.
-    """
-    keep = before is not None and len(before.content) <= MAX_PREIMAGE_BYTES
-    if before is not None and keep:
-        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomic(Path(os.path.realpath(scratch)) / "before", "the pre-image", before.content)
-    was: JsonObject = {"path": str(path), "sha256": _sha256(before.content) if before else None, "preimage": keep}
-    return Planned(before=was, after={"path": str(path), "sha256": _sha256(after)})
-
-
-def probe_change(planned: Planned, context: ToolContext) -> Probed:
-    """Compare the file with what the plan said about before and after."""
-    if planned.before is None or planned.after is None:
-        return Probed("not_done")  # without a plan nothing was about to change: run it and let it say why
-    path = Path(str(planned.after["path"]))
+def _is_there(path: Path, name: str, walls: Walls) -> bool:
     try:
-        version = read_version(path, path.name, max_bytes=1 << 30)
-    except ToolError:
-        return Probed("unknown")
-    current = _sha256(version.content) if version else None
-    if current == planned.after["sha256"]:
-        return Probed("done", f"Done: {path.name} has its new content (found so after a restart).")
-    return Probed("not_done" if current == planned.before["sha256"] else "unknown")
+        with directory(path.parent, walls=walls) as parent:
+            os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise ToolError(os_reason(error, name, path, walls)) from None
+    return True
 
 
-def _existing(name: str, parent: int, shown: str) -> os.stat_result | None:
+def _writable(entry: str, parent: int, name: str, walls: Walls) -> os.stat_result | None:
     try:
-        info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        info = os.stat(entry, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return None
+    if is_closed(info, walls):
+        raise ToolError(closed_reason(name))
     if not stat.S_ISREG(info.st_mode):
         what = "a directory" if stat.S_ISDIR(info.st_mode) else "no regular file"
-        raise ToolError(f"{shown!r} is {what} and cannot be written.")
+        raise ToolError(f"{name!r} is {what} and cannot be written.")
+    if not info.st_mode & 0o222 or not os.access(entry, os.W_OK, dir_fd=parent):
+        mode = f"{stat.S_IMODE(info.st_mode):04o}"
+        raise ToolError(f"{name!r} is read-only (mode {mode}); if it must change, make it writable first (chmod u+w).")
     return info
 
 
-def _write_synced(name: str, content: bytes, parent: int, *, mode: int | None) -> None:
-    fd = os.open(name, _FLAGS, 0o666, dir_fd=parent)
+def _write_synced(temporary: str, content: bytes, parent: int, *, old: os.stat_result | None, mode: int | None) -> None:
+    fd = os.open(temporary, _FLAGS, 0o666, dir_fd=parent)
     with os.fdopen(fd, "wb") as file:
         file.write(content)
         file.flush()
+        if old is not None:
+            _give_to(old, fd)
+            mode = stat.S_IMODE(old.st_mode)
         if mode is not None:
-            os.fchmod(fd, mode)
+            os.fchmod(fd, mode & _PERMISSIONS)
         os.fsync(fd)
+
+
+def _give_to(old: os.stat_result, fd: int) -> None:
+    """Keep owner and group, as far as we may: an ordinary user owns what he writes."""
+    now = os.fstat(fd)
+    if (now.st_uid, now.st_gid) == (old.st_uid, old.st_gid):
+        return
+    for uid, gid in ((old.st_uid, old.st_gid), (-1, old.st_gid)):
+        try:
+            os.fchown(fd, uid, gid)
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.EINVAL, errno.EACCES):
+                raise
+        else:
+            return
 
 
 def _stamp(info: os.stat_result) -> tuple[int, int, int, int]:
     return (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

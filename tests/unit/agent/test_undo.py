@@ -117,14 +117,14 @@ def test_scratch_of_turns_long_past_is_removed(tmp_path: Path) -> None:
 
 def test_what_a_call_kept_for_a_crash_goes_but_not_what_an_undo_needs(tmp_path: Path) -> None:
     """The raw output of an earlier Turn's stopped command is removed; the last Turn may still be looked for."""
-    for name in ("t1/e2_0/output", "t1/e3_0/before", "t2/e5_0/output"):
+    for name in ("t1/e2_0/output", "t1/e3_0/before-0", "t2/e5_0/output"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
 
     prune_scratch(tmp_path, last_turn=2)
 
     left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
-    assert left == ["t1/e3_0/before", "t2/e5_0/output"]
+    assert left == ["t1/e3_0/before-0", "t2/e5_0/output"]
     assert not (tmp_path / "t1/e2_0").exists()
 
 

@@ -9,8 +9,10 @@ import pytest
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.command import Launcher
 from nanobot.agent.tools.files import ListDir, ReadFile
-from nanobot.agent.tools.paths import PathRules, directory
-from nanobot.agent.tools.search import Glob, Grep
+from nanobot.agent.tools.grep import Grep
+from nanobot.agent.tools.opening import directory
+from nanobot.agent.tools.paths import PathRules
+from nanobot.agent.tools.search import Glob
 from nanobot.agent.tools.shell import Exec
 from nanobot.agent.tools.write import EditFile, WriteFile
 from nanobot.errors import ToolError
@@ -114,7 +116,7 @@ async def test_g04_a_denied_file_inside_the_workspace_is_not_found_by_searching(
     rules = PathRules(denied=(bench.workspace / "config.yaml",))
 
     assert await bench.text(Grep(rules), pattern="needle") == "notes.yaml:1: needle: notes"
-    assert await bench.text(Grep(rules), pattern="needle", files_only=True) == "notes.yaml"
+    assert await bench.text(Grep(rules), pattern="needle", show="files") == "notes.yaml"
     assert await bench.text(Glob(rules), pattern="*.yaml") == "notes.yaml"
 
 

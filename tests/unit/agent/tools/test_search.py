@@ -1,14 +1,16 @@
 """glob and grep."""
 
 import asyncio
+import os
 import time
 from pathlib import Path
 
 import pytest
 
+from nanobot.agent.tools.grep import Grep
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.ripgrep import find_rg, run_rg
-from nanobot.agent.tools.search import Glob, Grep
+from nanobot.agent.tools.search import Glob
 from nanobot.errors import ToolError
 from tests.unit.agent.tools.conftest import Bench
 
@@ -46,7 +48,7 @@ async def test_what_is_left_out_is_said(bench: Bench, tree: Path) -> None:
     assert (await bench.text(GLOB, pattern="*.py", limit=1)).endswith("[2 more; narrow the pattern or raise limit]")
     assert "ignored files, .git and node_modules were left out" in await bench.text(GLOB, pattern="*.xyz")
     assert (await bench.text(GREP, pattern="needle", limit=1)).endswith(
-        "[3 more lines; narrow the search, or use files_only]"
+        "[3 more lines; narrow the search, or use show=files or counts]"
     )
     assert "were left out" in await bench.text(GREP, pattern="absent")
 
@@ -59,7 +61,7 @@ async def test_grep_gives_path_line_and_text(bench: Bench, tree: Path) -> None:
         == "a.py:1- first\na.py:2: needle in a.py\na.py:3- last"
     )
     assert (
-        await bench.text(GREP, pattern="NEEDLE", ignore_case=True, files_only=True, path="src")
+        await bench.text(GREP, pattern="NEEDLE", ignore_case=True, show="files", path="src")
         == "src/b.py\nsrc/deep/c.ts"
     )
     assert "No match" in await bench.text(GREP, pattern="need.e", literal=True)
@@ -155,3 +157,63 @@ async def test_the_exit_code_is_the_programs_own(tmp_path: Path) -> None:
     found = await run_rg((), cwd=tmp_path, rg=slow)
 
     assert (found.code, found.output) == (2, b"out\n")
+
+
+async def test_grep_counts_by_file(bench: Bench, tree: Path) -> None:
+    """How many lines match in each file, and in all."""
+    (tree / "a.py").write_text("needle\nneedle needle\n")
+
+    found = await bench.text(GREP, pattern="needle", show="counts")
+
+    assert found == ".hidden/f.py: 1\na.py: 2\nsrc/b.py: 1\nsrc/deep/c.ts: 1\n[5 lines in 4 files]"
+
+
+async def test_grep_by_type_and_across_lines(bench: Bench, tree: Path) -> None:
+    """ripgrep's types; a pattern that spans lines when asked to."""
+    assert await bench.text(GREP, pattern="needle", type="ts") == "src/deep/c.ts:2: needle in src/deep/c.ts"
+    assert "unrecognized file type" in await bench.error(GREP, pattern="needle", type="nonsense")
+    assert "No match" in await bench.text(GREP, pattern=r"first\sneedle", path="a.py", literal=True)
+    assert await bench.text(GREP, pattern=r"first\nneedle", path="a.py", multiline=True) == (
+        "a.py:1: first\na.py:2: needle in a.py"
+    )
+
+
+async def test_grep_finds_in_more_files_than_are_open_at_a_time(bench: Bench) -> None:
+    """Hundreds of files, in order, and no descriptor left."""
+    for number in range(250):
+        (bench.workspace / f"{number:03}.txt").write_text("needle\n")
+    before = len(os.listdir("/proc/self/fd"))
+
+    found = await bench.text(GREP, pattern="needle", limit=300)
+
+    assert found.split("\n") == [f"{number:03}.txt:1: needle" for number in range(250)]
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_h13_a_large_tree_leaves_the_loop_alone(bench: Bench) -> None:
+    """Thousands of files, an ignored mountain and a line of megabytes: answered soon, while the loop ticks on."""
+    for number in range(3_000):
+        path = bench.workspace / f"{'node_modules' if number % 3 else 'src'}/{number % 50}/{number}.js"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("a" * 40 + "!\n")
+    (bench.workspace / "app.min.js").write_text("a" * 5_000_000)
+    late = 0.0
+
+    async def tick() -> None:
+        nonlocal late
+        while True:
+            start = time.monotonic()
+            await asyncio.sleep(0.01)
+            late = max(late, time.monotonic() - start - 0.01)
+
+    ticking = asyncio.create_task(tick())
+    start = time.monotonic()
+    found = await bench.text(GREP, pattern="(a+)+$", ignored=True)
+    names = await bench.text(GLOB, pattern="*.js")
+    ticking.cancel()
+
+    assert "app.min.js:1:" in found
+    assert len(found) < 20_000
+    assert "more; narrow the pattern" in names
+    assert time.monotonic() - start < 10
+    assert late < 0.2

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import stat
 from typing import Any
 
@@ -58,7 +59,7 @@ async def test_what_cannot_be_written_is_refused_with_a_reason(bench: Bench) -> 
 
     assert "is a directory" in await bench.error(WRITE, path="dir", content="x")
     assert "a part of its path is a file" in await bench.error(WRITE, path="file/x", content="x")
-    assert "cannot be written" in await bench.error(WRITE, path="fifo", content="x")
+    assert "is a FIFO" in await bench.error(WRITE, path="fifo", content="x")
     assert "cannot be written" in await bench.error(WRITE, path="new", content="\ud800")
     assert sorted(os.listdir(bench.workspace)) == ["dir", "fifo", "file"]
 
@@ -143,7 +144,7 @@ async def test_a_plan_tells_a_probe_what_happened(bench: Bench, tool: BaseTool[A
     other = await registry.probe(prepared, context, planned)
 
     assert (before.outcome, after.outcome, other.outcome) == ("not_done", "done", "unknown")
-    assert (context.scratch / "before").read_text() == "old"
+    assert (context.scratch / "before-0").read_text() == "old"
 
 
 async def test_the_plan_of_a_new_file_says_that_there_was_none(bench: Bench) -> None:
@@ -154,7 +155,9 @@ async def test_the_plan_of_a_new_file_says_that_there_was_none(bench: Bench) -> 
     planned = await registry.plan(prepared, context)
 
     assert planned.before is not None
-    assert planned.before["sha256"] is None
+    assert planned.before["files"] == [
+        {"path": str(bench.workspace / "new.txt"), "sha256": None, "kept": None, "mode": None}
+    ]
     assert (await registry.probe(prepared, context, planned)).outcome == "not_done"
 
 
@@ -173,3 +176,70 @@ async def test_after_a_cancellation_nothing_changes_any_more(bench: Bench) -> No
     assert names in ([], ["a.txt"])
     await asyncio.sleep(0.03)
     assert os.listdir(bench.workspace) == names
+
+
+async def test_a_write_keeps_the_form_that_the_file_plainly_has(bench: Bench) -> None:
+    """CRLF everywhere and a mark at the beginning stay, and the answer says so; a mixed file does not rule."""
+    for name, content in (("crlf", b"a\r\nb\r\n"), ("mark", "\ufeffa\n".encode()), ("mixed", b"a\r\nb\n")):
+        (bench.workspace / name).write_bytes(content)
+    (bench.workspace / "utf16").write_bytes("a\r\n".encode("utf-16"))
+
+    said = [await bench.text(WRITE, path=name, content="ü\nx\n") for name in ("crlf", "mark", "mixed", "utf16")]
+
+    assert (bench.workspace / "crlf").read_bytes() == "ü\r\nx\r\n".encode()
+    assert (bench.workspace / "mark").read_bytes() == "\ufeffü\nx\n".encode()
+    assert (bench.workspace / "mixed").read_bytes() == "ü\nx\n".encode()
+    assert (bench.workspace / "utf16").read_bytes() == "ü\r\nx\r\n".encode("utf-16")
+    assert "CRLF line ends as before" in said[0]
+    assert "UTF-8 with its mark as before" in said[1]
+    assert "before" not in said[2]
+
+
+async def test_a_read_only_file_is_not_replaced(bench: Bench) -> None:
+    """A rename would not ask; we do."""
+    path = bench.workspace / "a.txt"
+    path.write_text("old")
+    path.chmod(0o444)
+
+    assert "is read-only (mode 0444)" in await bench.error(WRITE, path="a.txt", content="new")
+    assert "is read-only" in await bench.error(EDIT, path="a.txt", old_text="old", new_text="new")
+    assert path.read_text() == "old"
+
+
+async def test_set_uid_is_lost_and_permissions_stay(bench: Bench) -> None:
+    """New contents never run with somebody else's rights."""
+    path = bench.workspace / "tool"
+    path.write_text("old")
+    path.chmod(0o6755)
+
+    await bench.text(WRITE, path="tool", content="new")
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_the_owner_stays_where_the_system_lets_us(bench: Bench) -> None:
+    """A daemon that runs as root does not take people's files from them."""
+    path = bench.workspace / "a.txt"
+    path.write_text("old")
+    os.chown(path, 12345, 54321)
+
+    await bench.text(EDIT, path="a.txt", old_text="old", new_text="new")
+
+    assert (path.stat().st_uid, path.stat().st_gid) == (12345, 54321)
+
+
+async def test_a_full_disk_leaves_the_old_file(bench: Bench) -> None:
+    """Nothing is lost and nothing is left behind when the new content does not fit."""
+    path = bench.workspace / "a.txt"
+    path.write_text("old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # a disk that takes no more, for this process
+    try:
+        error = await bench.error(WRITE, path="a.txt", content="x" * 200_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert "File too large" in error
+    assert path.read_text() == "old"
+    assert os.listdir(bench.workspace) == ["a.txt"]
