@@ -22,6 +22,7 @@ from nanobot.agent.autocompact import AutoCompact
 from nanobot.agent.closing import Split, whole
 from nanobot.agent.compaction import Consolidator
 from nanobot.agent.context import ContextBuilder
+from nanobot.agent.fetching import Fetch, Files, nowhere
 from nanobot.agent.gates import Gate
 from nanobot.agent.hooks import AgentHook, HookGate
 from nanobot.agent.loop import AgentLoop
@@ -71,6 +72,7 @@ class Nanobot:
         environ: Mapping[str, str] | None = None,
         around: Callable[[LLMProvider], LLMProvider] = lambda provider: provider,
         split: Split = whole,
+        fetch: Fetch = nowhere,
         disk: Disk | None = None,
     ) -> None:
         environ = environment() if environ is None else environ
@@ -99,6 +101,7 @@ class Nanobot:
             slots=asyncio.Semaphore(agent.concurrency),
             now=lambda: datetime.now(UTC),
             approvals=Approvals(expires_s=settings.tools.approval_timeout_s),
+            files=Files(fetch, agent.fetch_timeout_s),
             gates=[*gates, *(HookGate(hook) for hook in hooks), AskBefore(settings.tools.ask_before)],
         )
         self._consolidator = Consolidator(

@@ -22,7 +22,8 @@
     │  └─ DiskRefused               the disk does not take the write
     ├─ ChannelError
     │  ├─ SendFailed                may work later
-    │  └─ SendRejected              never will
+    │  ├─ SendRejected              never will
+    │  └─ FileUnavailable           a file that came with a message cannot be had
     └─ TurnStopped                  why a running Turn was stopped
 """
 
@@ -168,6 +169,10 @@ class SendFailed(ChannelError):
 
 class SendRejected(ChannelError):
     """The platform refuses this message for good."""
+
+
+class FileUnavailable(ChannelError):
+    """A file that came with a message cannot be had.  The text is written for the model: a few words that say why."""
 
 
 class TurnStopped(NanobotError):

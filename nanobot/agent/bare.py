@@ -68,5 +68,10 @@ def unheard(event: TurnEvent) -> None:
     """Tell nobody."""
 
 
+async def unsteered() -> tuple[UserMessage, ...]:
+    """Return nothing: nobody can say anything to this run."""
+    return ()
+
+
 async def _nothing_kept(entry: EntryId) -> str:
     raise KeyError(entry)

@@ -113,5 +113,11 @@ def _image(media: Media) -> ImagePart:
 
 
 def _with_files(message: InboundMessage) -> str:
-    lines = [f"[{media.kind} {_one_line(media.name)}: {media.path or 'not available'}]" for media in message.media]
-    return "\n".join(filter(None, [message.text, *lines]))
+    return "\n".join(filter(None, [message.text, *map(_file_line, message.media)]))
+
+
+def _file_line(media: Media) -> str:
+    what = f"{media.kind} {_one_line(media.name)}".strip()
+    return (
+        f"[{what}: {media.path}]" if media.path else f"[{what}: not available, {media.missing or 'it was not fetched'}]"
+    )

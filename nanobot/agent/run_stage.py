@@ -11,6 +11,7 @@ from typing import Any
 from nanobot.agent.approvals import Approvals, Asking
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.counting import counter_for
+from nanobot.agent.fetching import Files
 from nanobot.agent.gates import Gate
 from nanobot.agent.head import FrozenHead
 from nanobot.agent.memo import Memos
@@ -22,13 +23,12 @@ from nanobot.agent.runner import AgentRunner
 from nanobot.agent.settings import AgentSettings
 from nanobot.agent.slots import Slot
 from nanobot.agent.spec import AgentRunResult, AgentRunSpec
-from nanobot.agent.taking import can_join
+from nanobot.agent.taking import steering
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import Running, TurnContext
 from nanobot.agent.undo import file_changes, prune_scratch, take_back
 from nanobot.agent.watched import WatchedEmit
-from nanobot.bus.events import InboundMessage
 from nanobot.messages import ToolCall, UserMessage
 from nanobot.session.files import stem
 from nanobot.session.manager import Session
@@ -52,6 +52,7 @@ class RunStage:
     slots: asyncio.Semaphore
     now: Callable[[], datetime]
     approvals: Approvals
+    files: Files = field(default_factory=Files)
     gates: Sequence[Gate] = ()
     ratios: Ratios = field(default_factory=Ratios)
     memos: Memos = field(default_factory=Memos)
@@ -181,16 +182,12 @@ class RunStage:
         asking = Asking(session=context.session, turn=context.turn, emit=watched.emit, now=self.now, slot=slot)
         return lambda call, question: self.approvals.ask(asking, call, question)
 
-    def _steer(self, context: TurnContext, recorder: TurnRecorder) -> Sequence[UserMessage]:
+    async def _steer(self, context: TurnContext, recorder: TurnRecorder) -> Sequence[UserMessage]:
         """Take up what came in meanwhile, as far as it belongs to this Turn."""
         opened = context.session.log.open
         if self.settings.busy != "steer" or opened is None:
             return ()
-        taken: list[InboundMessage] = []
-        for message in context.session.log.pending.values():
-            if not can_join(message, opened.route, opened.role):
-                break
-            taken.append(message)
+        taken = await self.files.taken(lambda: steering(context.session.log.pending, opened.route, opened.role))
         if not taken:
             return ()
         ids = tuple(message.id for message in taken)

@@ -99,7 +99,7 @@ class _Run:
             if done:
                 return done
         while True:
-            self.take_steering()
+            await self.take_steering()
             response, message = await self.ask()
             done = await self.act(message, response.finish)
             if done:
@@ -146,8 +146,8 @@ class _Run:
     def worked(self) -> list[str]:
         return [message.name for message, _ in self.steps if isinstance(message, ToolMessage) and not message.is_error]
 
-    def take_steering(self) -> None:
-        for message in self.spec.steer():
+    async def take_steering(self) -> None:
+        for message in await self.spec.steer():
             self.injected = True
             self.said(message)
 

@@ -38,6 +38,7 @@ class AgentSettings(BaseModel):
         description="count exactly where it matters: OpenAI models with the extra nanobot[tokens], Anthropic's by asking",
     )
     turn_timeout_s: float = Field(default=1_800.0, gt=0)
+    fetch_timeout_s: float = Field(default=120.0, gt=0, description="how long a Turn waits for a file of a message")
     concurrency: int = Field(default=8, ge=1, description="Turns that run at once, over all sessions")
     busy: Literal["steer", "queue", "replace"] = "steer"
     join_within_s: float = Field(default=1.0, ge=0, description="messages sent this close together join one Turn")

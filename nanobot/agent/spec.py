@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from nanobot.agent.bare import MemoryCheckpoint, bare_context, unheard
+from nanobot.agent.bare import MemoryCheckpoint, bare_context, unheard, unsteered
 from nanobot.agent.gates import Gate
 from nanobot.agent.govern import Decided
 from nanobot.agent.memo import Memo
@@ -93,7 +93,7 @@ class AgentRunSpec:
     memo: Memo = field(default_factory=Memo)
     counter: Callable[[str], int] | None = None
     ask: Callable[[ToolCall, str], Awaitable[str | None]] | None = None
-    steer: Callable[[], Sequence[UserMessage]] = tuple
+    steer: Callable[[], Awaitable[Sequence[UserMessage]]] = unsteered
     so_far: Sequence[tuple[Message, str | None]] = ()
     intents: Mapping[str, Intent] = field(default_factory=dict[str, Intent])
 

@@ -13,6 +13,7 @@ from nanobot.agent import commands
 from nanobot.agent.approvals import Decision
 from nanobot.agent.closing import Split, closing_results, told, unkept, whole, with_notice
 from nanobot.agent.commands import CommandContext, Outcome
+from nanobot.agent.fetching import without_files
 from nanobot.agent.head import Heads
 from nanobot.agent.meter import known_window
 from nanobot.agent.models import Model, Models
@@ -113,7 +114,10 @@ class Stages:
         if message is None:
             await self._resume(context)
             return "ok"
-        taken = [message] if context.retries else joined(message, session.log.pending, stage.settings, now=stage.now())
+        taken = await self._taken(context, message)
+        if taken is None:
+            context.run = AgentRunResult(final_content="", stop_reason="shutdown")  # it waits, and is taken up again
+            return "ok"
         entry = session.log.new_id()
         user = stage.builder.user_message(taken, now=stage.now(), entry=entry)
         if context.retries is not None:
@@ -164,6 +168,22 @@ class Stages:
         if result.tools_used:
             await self.run_stage.prune(context.session)
         return "ok"
+
+    async def _taken(self, context: TurnContext, first: InboundMessage) -> list[InboundMessage] | None:
+        """Return the messages that begin this Turn, with their files; None if a shutdown came first."""
+        stage = self.run_stage
+
+        def choose() -> list[InboundMessage]:
+            return (
+                [first]
+                if context.retries
+                else joined(first, context.session.log.pending, stage.settings, now=stage.now())
+            )
+
+        taken = await stage.files.taken_unless_stopped(choose, context.running)
+        if taken is None and context.running.cause != "shutdown":
+            return without_files(choose())
+        return taken
 
     # -- closing ---------------------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ join it, and never past a command.  Direct messages have no route: each is a Tur
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from itertools import takewhile
 
 from nanobot.agent.commands import find, is_command
 from nanobot.agent.settings import AgentSettings
@@ -48,6 +49,11 @@ def joined(
             break
         taken.append(message)
     return taken
+
+
+def steering(pending: Mapping[str, InboundMessage], route: Route | None, role: Role) -> list[InboundMessage]:
+    """Return the messages that a running Turn of this route and role takes up: up to the first that has to wait."""
+    return list(takewhile(lambda message: can_join(message, route, role), pending.values()))
 
 
 def can_join(message: InboundMessage, route: Route | None, role: Role) -> bool:

@@ -95,7 +95,7 @@ class Running:
         self.inbound = inbound
         self.has_run = has_run
         self.cause: StopCause | None = None
-        self._task: asyncio.Task[Any] | None = None  # Any: the wait for a slot, then the run
+        self._task: asyncio.Task[Any] | None = None  # Any: the wait for files or a slot, then the run
         self.tools: dict[str, str] = {}  # running calls: id -> summary
         self.stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -104,6 +104,10 @@ class Running:
         self._task = task
         if self.cause is not None:
             task.cancel()
+
+    def rest(self) -> None:
+        """Let go of a task that has ended although the Turn goes on: a stop counts for what is started next."""
+        self._task = None
 
     def stop(self, cause: StopCause) -> bool:
         """Stop the run; False if there is none, or if it was stopped or has ended already."""

@@ -45,7 +45,8 @@ def session_key(route: Route) -> SessionKey:
 class Media:
     """A file that came with a message, by reference.
 
-    ``ref`` is the platform's name for it until it was fetched; ``path`` and ``sha256`` (hex) are known once it lies on disk.
+    ``ref`` is the platform's name for it; ``path`` and ``sha256`` (hex) are known once it lies on disk, and ``missing`` says in a
+    few words why it does not, once that is known.
     """
 
     kind: MediaKind
@@ -55,6 +56,7 @@ class Media:
     size_bytes: int | None = None
     path: str = ""
     sha256: str = ""
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

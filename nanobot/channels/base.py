@@ -6,9 +6,9 @@ once, in ``manager``; who may come in, in ``access``.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from nanobot.bus.events import Acceptance, Decision, InboundMessage, Role, Route, SessionKey
+from nanobot.bus.events import Acceptance, Decision, InboundMessage, Media, Role, Route, SessionKey
 
 Accept: TypeAlias = Callable[[InboundMessage], Awaitable[Acceptance]]
 """Takes a message in.  When it returns, the message is durable, and only then may the platform be told so."""
@@ -27,6 +27,21 @@ class Decide(Protocol):
 
     def __call__(self, session_key: SessionKey, decision: Decision, *, by: str, role: Role, question: str = "") -> str:
         """Decide the question (a ``Waiting`` event's ``question_id``); return a sentence for who decided."""
+        ...
+
+
+@runtime_checkable
+class Fetching(Protocol):
+    """A channel whose messages may hold files.  Usable whether it listens or not."""
+
+    async def fetch(self, media: Media) -> Media:
+        """Bring a file of an accepted message to the disk; return the media with path and digest, durable.
+
+        May take as long as it takes: whoever waits gives up in time.
+
+        Raises:
+            FileUnavailable: it cannot be had; the text says why in a few words, for the model.
+        """
         ...
 
 

@@ -17,9 +17,10 @@ from os import getpid
 from pathlib import Path
 
 from nanobot.agent.commands import COMMANDS
+from nanobot.agent.fetching import nowhere
 from nanobot.app import Nanobot, owner
-from nanobot.bus.events import SessionKey
-from nanobot.channels.base import Channel
+from nanobot.bus.events import Media, SessionKey
+from nanobot.channels.base import Channel, Fetching
 from nanobot.channels.manager import ChannelManager
 from nanobot.channels.registry import ChannelPorts, answer_splitter, build_channel
 from nanobot.channels.supervisor import ChannelBoard, Noting, Restarts, Supervisor
@@ -87,6 +88,7 @@ class Gateway:
             environ=environ,
             around=self._measured,
             split=answer_splitter(settings.channels),
+            fetch=self._fetch,
         )
         self._model = self.bot.models.resolve(None)  # a model that cannot be built stops the start
         self._board = ChannelBoard(self.bot.events.publish)
@@ -315,6 +317,12 @@ class Gateway:
                     (home(self._environ) / "locks" / f"bot-{digest}.lock", f"the bot token of channel {name!r}")
                 )
         return found
+
+    async def _fetch(self, name: str, media: Media) -> Media:
+        channel = next((channel for channel in self._channels if channel.name == name), None)
+        if not isinstance(channel, Fetching):
+            return await nowhere(name, media)
+        return await channel.fetch(media)
 
     def _ports(self, name: str) -> ChannelPorts:
         async def stop(key: SessionKey) -> bool:

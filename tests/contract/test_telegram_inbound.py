@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nanobot.bus.events import InboundMessage
+from nanobot.bus.events import InboundMessage, Media
 from nanobot.errors import SessionBusy
 from tests.fakes.telegram.rig import TOKEN, Rig
 from tests.fakes.telegram_server import TelegramServer
@@ -61,8 +61,6 @@ async def test_nothing_is_acknowledged_before_it_is_accepted(tmp_path: Path) -> 
 async def test_d17_a_piece_that_comes_late_is_not_taken_for_a_repeat(tmp_path: Path) -> None:
     """An album whose last photo arrives after the first was taken in loses nothing; a repeat is still one."""
     async with Rig(tmp_path) as rig:
-        for number in (0, 1):
-            rig.server.add_file(f"F{number}", f"data{number}".encode(), path=f"photos/{number}.jpg")
         fields: dict[str, Any] = {"media_group_id": "A"}
         first = rig.server.push_text(1, None, **fields, **photo("F0"))
         await rig.heard(1)
@@ -108,7 +106,6 @@ async def test_d17_an_album_is_one_message_and_holds_nobody_up(tmp_path: Path) -
     """Three photos in three updates with one caption become one message with three files."""
     async with Rig(tmp_path) as rig:
         for number, extra in enumerate(({"caption": "see"}, {}, {})):
-            rig.server.add_file(f"F{number}", f"data{number}".encode(), path=f"photos/{number}.jpg")
             fields: dict[str, Any] = {"media_group_id": "A", **photo(f"F{number}"), **extra}
             rig.server.push_text(1, None, **fields)
         rig.server.push_text(1, "after")
@@ -118,49 +115,21 @@ async def test_d17_an_album_is_one_message_and_holds_nobody_up(tmp_path: Path) -
 
     album = next(message for message in heard if message.media)
     assert album.text == "see"
-    assert [Path(media.path).read_bytes() for media in album.media] == [b"data0", b"data1", b"data2"]
+    assert [media.ref for media in album.media] == ["F0", "F1", "F2"]
     assert [message.text for message in heard if message.session_key == "tg:1"] == ["see", "after"]
 
 
-async def test_d20_files_lie_where_tools_can_read_them(tmp_path: Path) -> None:
-    """A document is kept under the media directory, named by its content."""
+async def test_a_file_is_handed_in_by_reference_and_acknowledged_at_once(tmp_path: Path) -> None:
+    """No download stands between a message and its acknowledgement."""
     async with Rig(tmp_path) as rig:
-        rig.server.add_file("F", b"report", path="documents/x")
         document = {"file_id": "F", "file_unique_id": "u", "file_name": "Report ü.PDF", "mime_type": "application/pdf"}
-        rig.server.push_text(1, None, document=document, caption="read")
+        rig.server.push_text(1, None, document=document | {"file_size": 6}, caption="read")
         (message,) = await rig.heard(1)
+        await rig.until(lambda: not rig.server.updates.waiting)
 
-    (media,) = message.media
-    assert Path(media.path).parent == tmp_path / "media"
-    assert (Path(media.path).suffix, media.size_bytes, len(media.sha256)) == (".pdf", 6, 64)
-
-
-async def test_d19_a_file_that_is_too_large_does_not_lose_the_message(tmp_path: Path) -> None:
-    """The text arrives with a note, whether the size was known or Telegram says so."""
-    async with Rig(tmp_path) as rig:
-        document = {"file_id": "F", "file_unique_id": "u", "file_name": "film.mkv", "file_size": 60_000_000}
-        rig.server.add_file("G", b"", size=60_000_000)
-        rig.server.push_text(1, None, document=document, caption="summarise")
-        unsized = {"file_id": "G", "file_unique_id": "u", "file_name": "b.bin"}
-        rig.server.push_text(1, None, document=unsized, caption="too")
-        first, second = await rig.heard(2)
-
-    assert first.text == "⟦the file film.mkv is larger than the 20 MB that can be fetched⟧\nsummarise"
-    assert "larger than" in second.text
-    assert len(rig.server.sent("getFile")) == 1
-
-
-async def test_a_download_that_fails_is_tried_again(tmp_path: Path) -> None:
-    """A broken connection costs nothing; a file that is gone costs a note."""
-    async with Rig(tmp_path) as rig:
-        rig.server.add_file("F", b"x")
-        rig.server.fail("getFile", cut=True)
-        rig.server.push_text(1, None, **photo("F"))
-        rig.server.push_text(1, None, **photo("gone"))
-        first, second = await rig.heard(2)
-
-    assert first.media[0].path
-    assert (second.media[0].path, "could not be fetched" in second.text) == ("", True)
+    assert message.text == "read"
+    assert message.media == (Media("file", "F", "Report ü.PDF", "application/pdf", 6),)
+    assert not rig.server.sent("getFile")
 
 
 async def test_an_update_that_cannot_be_read_is_kept_and_the_next_one_read(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from nanobot.agent.approvals import Approvals
 from nanobot.agent.compaction import Consolidator
 from nanobot.agent.context import ContextBuilder
+from nanobot.agent.fetching import Files
 from nanobot.agent.gates import Gate
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.models import Model
@@ -25,7 +26,7 @@ from nanobot.agent.stages import Stages
 from nanobot.agent.tools.base import BaseTool, Tool, ToolContext
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnResult
-from nanobot.bus.events import InboundMessage, OutboundMessage, Role, Route, SessionKey, session_key
+from nanobot.bus.events import InboundMessage, Media, OutboundMessage, Role, Route, SessionKey, session_key
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.bus.runtime_events import RuntimeEvent
@@ -114,6 +115,7 @@ class Agent:
         approval_s: float = 600.0,
         workspace: Path = Path("/nowhere"),
         comply_s: float = 5.0,
+        files: Files | None = None,
         provider: ScriptedProvider | None = None,
     ) -> None:
         self.provider = provider or ScriptedProvider(steps)
@@ -139,6 +141,7 @@ class Agent:
             slots=asyncio.Semaphore(self.settings.concurrency),
             now=lambda: self.now,
             approvals=self.approvals,
+            files=files or Files(),
             gates=gates,
             comply_s=comply_s,
         )
@@ -177,7 +180,14 @@ class Agent:
             return await self.loop.process_direct(text, session_key=key, message_id=message_id)
 
     async def send(
-        self, text: str, *, message_id: str | None = None, chat: str = "1", role: Role = "owner", after_s: float = 0
+        self,
+        text: str,
+        *,
+        message_id: str | None = None,
+        chat: str = "1",
+        role: Role = "owner",
+        after_s: float = 0,
+        media: tuple[Media, ...] = (),
     ) -> InboundMessage:
         """Send a message as a channel named ``test`` does; do not wait for its Turn."""
         self._count += 1
@@ -189,6 +199,7 @@ class Agent:
             role=role,
             text=text,
             route=route,
+            media=media,
             at=self.now + timedelta(seconds=after_s),
         )
         await self.loop.accept(message)

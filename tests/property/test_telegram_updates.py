@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanobot.bus.events import Acceptance, Accepted, InboundMessage, Media
+from nanobot.bus.events import Acceptance, Accepted, InboundMessage
 from nanobot.channels.access import Admitted
 from nanobot.channels.telegram.inbound import Me
 from nanobot.channels.telegram.ingress import Ingress, IngressPorts
@@ -41,9 +41,6 @@ updates = st.one_of(
 
 
 def ports(put_away: list[object]) -> IngressPorts:
-    async def fetch(media: Media) -> tuple[Media, str]:
-        return media, ""
-
     async def nothing(*arguments: object) -> None:
         return
 
@@ -58,7 +55,6 @@ def ports(put_away: list[object]) -> IngressPorts:
 
     return IngressPorts(
         judge=lambda incoming: Admitted("owner"),
-        fetch=fetch,
         refuse=nothing,
         note_move=lambda moved: None,
         moved=nothing,

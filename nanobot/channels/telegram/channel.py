@@ -19,8 +19,9 @@ from nanobot.channels.access import Refused, Verdict
 from nanobot.channels.base import Accept, Capabilities, Decide, OutboundPart, Record
 from nanobot.channels.telegram.answers import Answers
 from nanobot.channels.telegram.client import Client
+from nanobot.channels.telegram.downloads import Downloads
 from nanobot.channels.telegram.drafts import Drafts
-from nanobot.channels.telegram.files import ChannelState, keep_media, quarantine, state_path
+from nanobot.channels.telegram.files import ChannelState, quarantine, state_path
 from nanobot.channels.telegram.format import MAX_TEXT_UNITS, plain
 from nanobot.channels.telegram.inbound import Moved, Pressed, Said
 from nanobot.channels.telegram.ingress import Ingress, IngressPorts
@@ -28,11 +29,10 @@ from nanobot.channels.telegram.outbox import Outbox
 from nanobot.channels.telegram.polling import ANSWER_S, Persistence, Polling, Progress
 from nanobot.channels.telegram.questions import Questions
 from nanobot.channels.telegram.settings import TelegramSettings
-from nanobot.errors import ChannelError, SendFailed, SendRejected
+from nanobot.errors import ChannelError
 
 log = logging.getLogger(__name__)
 
-DOWNLOAD_TRIES = 3
 STRANGERS_MAX = 1_000  # named in the log once each; more are no news
 MENU_TRIES = 5
 NAMED_MAX = 3
@@ -87,6 +87,7 @@ class TelegramChannel:
         self._sleep = sleep
         self._now = now
         self._client = client or Client(settings)
+        self._downloads = Downloads(name, settings, data_dir / "media", sleep=sleep)
         self._access = settings.access
         self._state = ChannelState(state_path(data_dir, name))
         self._is_loaded = False
@@ -155,12 +156,12 @@ class TelegramChannel:
         self._stop_asking()
         await self._questions.close()
         await self._drafts.close()
+        await self._downloads.close()
         await self._client.close()
 
     def _ingress_ports(self) -> IngressPorts:
         return IngressPorts(
             judge=self._judge,
-            fetch=self._fetch,
             refuse=self._refuse,
             note_move=lambda moved: self._state.move(moved.old, moved.new),
             moved=self._moved,
@@ -251,25 +252,6 @@ class TelegramChannel:
         path = await asyncio.to_thread(quarantine, raw, self._data_dir / "quarantine", why)
         log.error("channel %s: an update was put aside as %s: %s", self.name, path.name, why)
 
-    async def _fetch(self, media: Media) -> tuple[Media, str]:
-        """Download a file; without one, say why."""
-        limit = self._settings.max_download_mb * 1024 * 1024
-        what = f"the {media.kind} {media.name}"
-        too_large = f"{what} is larger than the {self._settings.max_download_mb} MB that can be fetched"
-        if media.size_bytes is not None and media.size_bytes > limit:
-            return media, too_large
-        for tried in range(1, DOWNLOAD_TRIES + 1):
-            try:
-                data = await self._client.download(media.ref, max_bytes=limit)
-                return await asyncio.to_thread(keep_media, media, data, self._data_dir / "media"), ""
-            except SendRejected as error:
-                return media, too_large if "too big" in str(error) else f"{what} could not be fetched"
-            except (SendFailed, OSError) as error:
-                log.warning("channel %s: %s could not be fetched (try %d): %s", self.name, what, tried, error)
-                if tried < DOWNLOAD_TRIES:
-                    await self._sleep(float(tried))
-        return media, f"{what} could not be fetched"
-
     async def _fill_menu(self) -> None:
         """Tell Telegram the commands; nothing depends on it."""
         for tried in range(MENU_TRIES if self._commands else 0):
@@ -280,6 +262,10 @@ class TelegramChannel:
                 await self._sleep(2.0**tried)
             else:
                 return
+
+    async def fetch(self, media: Media) -> Media:
+        """Bring a file that somebody sent to the disk.  Raises as the contract says."""
+        return await self._downloads.fetch(media)
 
     # -- out -------------------------------------------------------------------------------------------------------------------
 

@@ -25,13 +25,12 @@ from nanobot.channels.telegram.errors import from_telegram
 from nanobot.channels.telegram.format import Attachment, Rendered
 from nanobot.channels.telegram.inbound import Me
 from nanobot.channels.telegram.settings import TelegramSettings
-from nanobot.errors import SendRejected
 
 ALLOWED_UPDATES = ("message", "edited_message", "callback_query")
 MAX_PRESS_CHARS = 200
 POLL_SLACK_S = 10.0  # how much longer than the poll itself an answer may take
 # Odd answers of a server raise the odd ones.
-_RAISED = (TelegramError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, OSError)
+RAISED = (TelegramError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, OSError)
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 # The library warns of itself: each of its own RetryAfter errors reads an attribute that it calls deprecated.
@@ -41,13 +40,17 @@ for _name in ("httpx", "httpcore", "telegram.Bot", "telegram.request.BaseRequest
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 
+def httpx_kwargs(settings: TelegramSettings) -> dict[str, Any]:
+    """Return how connections are to be made: a proxy cannot reach our own machine."""
+    return {"trust_env": False} if urlsplit(settings.base_url).hostname in _LOCAL_HOSTS else {}
+
+
 class Client:
     """One bot's calls.  Usable from the start; ``close`` it at the end."""
 
     def __init__(self, settings: TelegramSettings) -> None:
         self._settings = settings
-        local = urlsplit(settings.base_url).hostname in _LOCAL_HOSTS
-        self._kwargs: dict[str, Any] = {"trust_env": False} if local else {}  # a proxy cannot reach our own machine
+        self._kwargs = httpx_kwargs(settings)
         count = settings.max_connections
         self._send = HTTPXRequest(
             connection_pool_size=count,
@@ -145,18 +148,6 @@ class Client:
         async with self._call():
             await self._bot.set_my_commands([(name, about[:256]) for name, about in commands.items()])
 
-    async def download(self, file: str, *, max_bytes: int) -> bytes:
-        """Return a file's bytes.
-
-        Raises:
-            SendRejected: it is too large, or not there.
-        """
-        async with self._call():
-            found = await self._bot.get_file(file)
-            if found.file_size is not None and found.file_size > max_bytes:
-                raise SendRejected("the file is too big")
-            return bytes(await found.download_as_bytearray(read_timeout=60))
-
     async def close(self) -> None:
         """Close the connections."""
         await self._send.shutdown()
@@ -167,7 +158,7 @@ class Client:
         async with self._gate:
             try:
                 yield
-            except _RAISED as error:
+            except RAISED as error:
                 raise from_telegram(error) from None
 
 
@@ -187,7 +178,7 @@ class Poller:
         self._request.taken = []
         try:
             await self._bot.get_updates(offset=offset, timeout=timeout_s, allowed_updates=ALLOWED_UPDATES)
-        except _RAISED as error:
+        except RAISED as error:
             raise from_telegram(error) from None
         return self._request.taken
 

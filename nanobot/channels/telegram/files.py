@@ -1,21 +1,19 @@
-"""Files of a Telegram channel on disk: what people sent, updates nobody could read, and small state."""
+"""Files of a Telegram channel on disk: updates nobody could read, and small state."""
 
 import fcntl
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
-from nanobot.bus.events import Media, Role
+from nanobot.bus.events import Role
 from nanobot.channels.access import OpenCode, Pairing
 
 T = TypeVar("T")
 KEPT_QUESTIONS = 1_000
-_SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,10}\Z")
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -27,21 +25,16 @@ def write_atomic(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Have the names in a directory outlive a power cut."""
+    directory = os.open(path, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
-
-
-def keep_media(media: Media, data: bytes, directory: Path) -> Media:
-    """Keep a file under its content's name and return it with path and digest."""
-    digest = hashlib.sha256(data).hexdigest()
-    suffix = _SUFFIX.search(media.name)
-    path = directory / f"{digest}{suffix.group().lower() if suffix else ''}"
-    if not path.exists():
-        write_atomic(path, data)
-    return replace(media, path=str(path), sha256=digest, size_bytes=len(data))
 
 
 def quarantine(raw: object, directory: Path, why: str) -> Path:

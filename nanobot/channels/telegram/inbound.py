@@ -88,7 +88,7 @@ def read_update(update: Update, me: Me) -> Incoming:
     return Ignored("an update of a kind that is not used")
 
 
-def to_inbound(channel: str, said: Said, *, role: Role, media: tuple[Media, ...] | None = None) -> InboundMessage:
+def to_inbound(channel: str, said: Said, *, role: Role) -> InboundMessage:
     """Return the message as the core takes it.
 
     The pieces of an album share one id, so that a piece that is delivered again is recognised.
@@ -106,7 +106,7 @@ def to_inbound(channel: str, said: Said, *, role: Role, media: tuple[Media, ...]
         at=said.at,
         role=role,
         route=route,
-        media=said.media if media is None else media,
+        media=said.media,
     )
 
 

@@ -1,8 +1,9 @@
 """What comes in: from updates to messages that the core has on disk.
 
-Each chat has a lane, in order; lanes do not wait for each other, so neither a large download nor a slow session holds up other
-chats.  An update counts as done only when its message is accepted (or is known to be for nobody); until then its id is in ``open``
-and must not be acknowledged.  What cannot be dealt with at all is put into quarantine, so that it cannot come back for ever.
+Each chat has a lane, in order; lanes do not wait for each other, so a slow session does not hold up other chats.  An update
+counts as done only when its message is accepted (or is known to be for nobody); until then its id is in ``open`` and must not be
+acknowledged.  Files are handed on as Telegram's references; whoever takes the message up fetches them.  What cannot be dealt with
+at all is put into quarantine, so that it cannot come back for ever.
 
 An edit of a message that still waits in its lane takes its place, whatever the setting says about edits.
 
@@ -19,7 +20,7 @@ from typing import cast
 
 from telegram import Update
 
-from nanobot.bus.events import InboundMessage, Media, Route, session_key
+from nanobot.bus.events import InboundMessage, Route, session_key
 from nanobot.channels.access import Admitted, NotMeant, Refused, Verdict
 from nanobot.channels.base import Accept
 from nanobot.channels.telegram.inbound import (
@@ -49,15 +50,13 @@ URGENT = ("/stop", "/approve", "/deny")
 class IngressPorts:
     """What ingress needs of others.
 
-    ``judge`` decides who may come in; ``fetch`` downloads a file and never fails (it says in the second value why there is
-    none); ``refuse`` deals with strangers; ``note_move`` and ``moved`` learn of new chat ids, at once and for good;
-    ``session_chat`` maps them back; ``press`` ends the waiting sign on a button; ``decide`` carries out a press on a button of
-    a question; ``quarantine`` keeps what cannot be read; ``intercept`` may take a message that is for the channel itself;
-    ``heard`` is told of each message before it is accepted; ``tell`` sends a line to a chat.
+    ``judge`` decides who may come in; ``refuse`` deals with strangers; ``note_move`` and ``moved`` learn of new chat ids, at
+    once and for good; ``session_chat`` maps them back; ``press`` ends the waiting sign on a button; ``decide`` carries out a
+    press on a button of a question; ``quarantine`` keeps what cannot be read; ``intercept`` may take a message that is for the
+    channel itself; ``heard`` is told of each message before it is accepted; ``tell`` sends a line to a chat.
     """
 
     judge: Callable[[Said | Pressed], Verdict]
-    fetch: Callable[[Media], Awaitable[tuple[Media, str]]]
     refuse: Callable[[Said | Pressed, str], Awaitable[None]]
     note_move: Callable[[Moved], None]
     moved: Callable[[Moved], Awaitable[None]]
@@ -186,11 +185,7 @@ class Ingress:
             return
         chat = self._ports.session_chat(said.origin.chat)
         said = replace(said, origin=replace(said.origin, chat=chat))
-        fetched = [await self._ports.fetch(media) for media in said.media]
-        notes = tuple(f"⟦{why}⟧" for _, why in fetched if why)
-        said = replace(said, notes=said.notes + notes)
-        message = to_inbound(self._name, said, role=verdict.role, media=tuple(media for media, _ in fetched))
-        message = self._unless_late(said, pieces, message)
+        message = self._unless_late(said, pieces, to_inbound(self._name, said, role=verdict.role))
         if not await self._ports.intercept(said, message):
             await self._hand_over(message)
 

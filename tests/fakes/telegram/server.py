@@ -147,7 +147,7 @@ class TelegramServer:
         self.files[file_id] = (path, data, len(data) if size is None else size)
 
     def fail(self, method: str, *, times: int = 1, **how: Any) -> None:
-        """Let the next calls of a method go wrong; see ``Fault``."""
+        """Let the next calls of a method (``file``: a download) go wrong; see ``Fault``."""
         self._faults.append(Fault(method.lower() if method != "*" else method, times, **how))
 
     def has_fault(self, method: str) -> bool:
@@ -187,7 +187,11 @@ class TelegramServer:
     async def _serve(self, connection: Connection, request: Request) -> None:
         root, _, rest = unquote(request.path).lstrip("/").partition("/")
         if root == "file":
-            self._download(connection, rest)
+            fault = self._fault("file", Params())
+            if fault is not None:
+                await self._go_wrong(connection, "file", Params(), fault)
+            else:
+                self._download(connection, rest)
             return
         token, method = root.removeprefix("bot"), rest.lower()
         params = Params()

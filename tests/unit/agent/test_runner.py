@@ -212,7 +212,10 @@ async def test_steering_is_asked_for_at_the_top_of_each_iteration() -> None:
     waiting: list[list[UserMessage]] = [[], [user_text("and this", entry="e50")], []]
     provider = ScriptedProvider([calls(("echo", {"text": "a"})), says("both")])
 
-    result = await AgentRunner(provider).run(spec_of("go", tools=ToolRegistry([Echo()]), steer=lambda: waiting.pop(0)))
+    async def steer() -> list[UserMessage]:
+        return waiting.pop(0)
+
+    result = await AgentRunner(provider).run(spec_of("go", tools=ToolRegistry([Echo()]), steer=steer))
 
     assert result.had_injections
     assert provider.requests[1].messages[-1].text == "and this"

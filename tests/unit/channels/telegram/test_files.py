@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.bus.events import Media
-from nanobot.channels.telegram.files import ChannelState, keep_media, quarantine, state_path
+from nanobot.channels.telegram.files import ChannelState, quarantine, state_path
 from nanobot.cli.pair import approve
 from nanobot.errors import MisuseError
 
@@ -57,18 +56,6 @@ def test_a_broken_state_is_set_aside(tmp_path: Path, content: str) -> None:
 
     assert state(tmp_path).moved == {}
     assert path.with_suffix(".broken").read_text() == content
-
-
-@pytest.mark.parametrize(
-    ("name", "suffix"), [("a.PDF", ".pdf"), ("../../etc/passwd", ""), ("x.tar.gz", ".gz"), ("y.s/h", "")]
-)
-def test_files_are_named_by_their_content(tmp_path: Path, name: str, suffix: str) -> None:
-    """A name cannot lead anywhere."""
-    kept = keep_media(Media("file", ref="F", name=name), b"data", tmp_path)
-
-    assert Path(kept.path).parent == tmp_path
-    assert Path(kept.path).name == kept.sha256 + suffix
-    assert keep_media(Media("file", name=name), b"data", tmp_path).path == kept.path
 
 
 def test_an_update_is_put_aside_as_it_came(tmp_path: Path) -> None:
