@@ -70,22 +70,23 @@ async def test_a_turn_that_waits_for_a_slot_can_be_stopped_and_left() -> None:
 @pytest.mark.parametrize("how", ["user_stop", "limit"])
 async def test_a_tool_that_does_not_end_is_left_behind(how: str) -> None:
     """The Turn is closed without it, the session goes on, and what it brings later is not taken."""
-    gate, ended = asyncio.Event(), asyncio.Event()
+    entered, gate, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def deaf() -> str:
         """Do not listen."""
+        entered.set()
         while not gate.is_set():
             with suppress(asyncio.CancelledError):
                 await gate.wait()
         ended.set()
         return "too late"
 
-    limit_s = 0.03 if how == "limit" else 60
+    limit_s = 0.3 if how == "limit" else 60
     steps = [calls(("deaf", {})), says("next")]
     settings = AgentSettings(turn_timeout_s=limit_s)
     async with Agent(steps, tools=[function_tool(deaf)], settings=settings, comply_s=0.02) as agent:
         first = asyncio.create_task(agent.ask("go"))
-        await asyncio.sleep(0.01)
+        await entered.wait()
         if how == "user_stop":
             await agent.ask("/stop")
         result = await first
