@@ -50,14 +50,14 @@ def proxy_for(base_url: str, *, provider: str, configured: str | None, environ: 
         ConfigError: the proxy cannot be used; names the setting or the variable, never its value.
     """
     if configured:
-        return _usable(configured, f"providers.{provider}.proxy")
+        return usable_proxy(configured, f"providers.{provider}.proxy")
     if is_private(base_url):
         return None
     found = _from_environment(urlsplit(base_url).scheme, environ)
     if not found or _bypassed(base_url, environ):
         return None
     name, value = found
-    return _usable(value if "://" in value else f"http://{value}", f"the environment variable {name}")
+    return usable_proxy(value if "://" in value else f"http://{value}", f"the environment variable {name}")
 
 
 def _from_environment(scheme: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
@@ -82,7 +82,12 @@ def _bypassed(base_url: str, environ: Mapping[str, str]) -> bool:
     return False
 
 
-def _usable(address: str, source: str) -> str:
+def usable_proxy(address: str, source: str) -> str:
+    """Return a proxy's address as the HTTP client takes it.
+
+    Raises:
+        ConfigError: it is none; names ``source``, never the address.
+    """
     scheme, _, rest = address.partition("://")
     scheme = {"socks": "socks5"}.get(scheme.lower(), scheme.lower())  # "socks://" is what desktop settings export
     try:

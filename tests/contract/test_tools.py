@@ -5,6 +5,9 @@ import json
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,8 @@ from nanobot.agent.tools.settings import ToolSettings
 from nanobot.errors import ToolError
 from nanobot.messages import ToolCall
 
-TOOLS = builtin_tools(ToolSettings(), environ={})
+SETTINGS: dict[str, Any] = {"web": {"allow_hosts": ["127.0.0.1"]}}
+TOOLS = builtin_tools(ToolSettings.model_validate(SETTINGS), environ={})
 CALLS: dict[str, dict[str, Any]] = {
     "read_file": {"path": "a.txt"},
     "list_dir": {},
@@ -29,6 +33,32 @@ CALLS: dict[str, dict[str, Any]] = {
     "exec": {"command": "echo one"},
 }
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+
+
+class _OnePage(BaseHTTPRequestHandler):
+    """Says "one" to everybody."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", "3")
+        self.end_headers()
+        self.wfile.write(b"one")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def page() -> Iterator[None]:
+    """A page for ``web_fetch``."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _OnePage) as server:
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        serving.start()
+        CALLS["web_fetch"] = {"url": f"http://127.0.0.1:{server.server_port}/"}
+        yield
+        server.shutdown()
+        serving.join()
 
 
 @pytest.fixture
@@ -119,7 +149,7 @@ def test_effects_are_what_the_design_says() -> None:
     effects = {tool.name: tool.effect for tool in TOOLS}
 
     assert {name for name, effect in effects.items() if effect == "pure"} == {
-        "read_file", "list_dir", "glob", "grep", "read_result",
+        "read_file", "list_dir", "glob", "grep", "read_result", "web_fetch",
     }  # fmt: skip
     assert effects["write_file"] == effects["edit_file"] == "verifiable"
     assert effects["exec"] == "opaque"

@@ -12,8 +12,9 @@ from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.read_result import ReadResult
 from nanobot.agent.tools.registry import DEFAULT_MAX_CHARS
 from nanobot.agent.tools.search import Glob
-from nanobot.agent.tools.settings import ToolSettings
+from nanobot.agent.tools.settings import BUILTIN_TOOLS, ToolSettings
 from nanobot.agent.tools.shell import Exec
+from nanobot.agent.tools.web.build import web_tools
 from nanobot.agent.tools.write import EditFile, WriteFile
 from nanobot.errors import ConfigError
 
@@ -52,8 +53,9 @@ def builtin_tools(
             Launcher(rules, child_environment(environ, settings.exec.env_pass)),
             timeout_s=settings.exec.timeout_s,
         ),
+        *web_tools(settings.web, environ=environ),
     ]
-    known = {tool.name for tool in tools}
+    known = {tool.name for tool in tools} | set(BUILTIN_TOOLS)
     if unknown := [name for name in settings.disabled if name not in known]:
         raise ConfigError(
             f"tools.disabled names {unknown[0]!r}, which is no tool; there are {', '.join(sorted(known))}."

@@ -5,9 +5,21 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nanobot.agent.tools.command import SECRET_NAME
+from nanobot.agent.tools.web.settings import WebSettings
 
-BUILTIN_TOOLS = ("edit_file", "exec", "glob", "grep", "list_dir", "read_file", "read_result", "write_file")
-"""What ``builtin.builtin_tools`` gives when nothing is turned off; here, so that names are checked without building any."""
+BUILTIN_TOOLS = (
+    "edit_file",
+    "exec",
+    "glob",
+    "grep",
+    "list_dir",
+    "read_file",
+    "read_result",
+    "web_fetch",
+    "web_search",
+    "write_file",
+)
+"""What ``builtin.builtin_tools`` can give; here, so that names are checked without building any."""
 
 
 class ExecSettings(BaseModel):
@@ -42,6 +54,7 @@ class ToolSettings(BaseModel):
         default=True, description="Keep file tools inside the workspace (no boundary for exec)"
     )
     exec: ExecSettings = ExecSettings()
+    web: WebSettings = WebSettings()
     limits: dict[str, Annotated[int, Field(ge=200)]] = Field(
         default_factory=dict[str, int], description="Most characters of a result that the model sees, by tool name"
     )

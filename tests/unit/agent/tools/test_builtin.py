@@ -7,7 +7,8 @@ from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.agent.tools.settings import BUILTIN_TOOLS, ExecSettings, ToolSettings
 from nanobot.errors import ConfigError
 
-ALL = ["edit_file", "exec", "glob", "grep", "list_dir", "read_file", "read_result", "write_file"]
+ALL = ["edit_file", "exec", "glob", "grep", "list_dir", "read_file", "read_result", "web_fetch", "write_file"]
+ON_WISH = {"web_search"}
 
 
 def names(settings: ToolSettings) -> list[str]:
@@ -17,14 +18,16 @@ def names(settings: ToolSettings) -> list[str]:
 
 def test_settings_choose_the_tools() -> None:
     """All by default, without those that are turned off."""
-    assert names(ToolSettings()) == ALL == list(BUILTIN_TOOLS)
+    assert names(ToolSettings()) == ALL == [name for name in BUILTIN_TOOLS if name not in ON_WISH]
     assert names(ToolSettings(disabled=("grep",), exec=ExecSettings(enabled=False))) == [
         name for name in ALL if name not in ("grep", "exec")
     ]
 
 
 def test_a_tool_that_does_not_exist_cannot_be_disabled() -> None:
-    """A typo must not leave a tool on."""
+    """A typo must not leave a tool on; one that is off anyway may be named."""
+    assert names(ToolSettings(disabled=("web_search",))) == ALL
+
     with pytest.raises(ConfigError, match=r"tools.disabled names 'exce'"):
         names(ToolSettings(disabled=("exce",)))
 
