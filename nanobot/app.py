@@ -34,7 +34,9 @@ from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.agent.tools.function import function_tool
 from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.tools.sandbox.sandbox import Sandbox
 from nanobot.agent.turn import TurnResult
+from nanobot.agent.unsandboxed import AskUnsandboxed
 from nanobot.bus.events import Acceptance, InboundMessage, Media, Role, SessionKey, is_plain_key
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus
@@ -88,8 +90,19 @@ class Nanobot:
         self._store = JsonlStore(settings.data_dir, settings=settings.session, owner=owner(), disk=disk)
         self.sessions = SessionManager(self._store, owner=owner())
         self._media = settings.data_dir / "media"
+        self.sandbox = Sandbox(
+            settings.tools.sandbox,
+            data_dir=settings.data_dir,
+            secret_files=[config_path] if config_path else [],
+            home=environ.get("HOME"),
+        )
         self.tools = _registry(
-            settings, map(_as_tool, tools), environ=environ, config_path=config_path, media=self._media
+            settings,
+            map(_as_tool, tools),
+            environ=environ,
+            config_path=config_path,
+            media=self._media,
+            sandbox=self.sandbox,
         )
         run_stage = RunStage(
             settings=agent,
@@ -102,7 +115,12 @@ class Nanobot:
             now=lambda: datetime.now(UTC),
             approvals=Approvals(expires_s=settings.tools.approval_timeout_s),
             files=Files(fetch, agent.fetch_timeout_s),
-            gates=[*gates, *(HookGate(hook) for hook in hooks), AskBefore(settings.tools.ask_before)],
+            gates=[
+                *gates,
+                *(HookGate(hook) for hook in hooks),
+                AskBefore(settings.tools.ask_before),
+                AskUnsandboxed(self.sandbox),
+            ],
         )
         self._consolidator = Consolidator(
             models=self.models, agent=agent, events=self.events, sessions=self.sessions, chatty=self.tools.chatty
@@ -251,7 +269,13 @@ class Nanobot:
 
 
 def _registry(
-    settings: Settings, own: Iterable[Tool[Any]], *, environ: Mapping[str, str], config_path: Path | None, media: Path
+    settings: Settings,
+    own: Iterable[Tool[Any]],
+    *,
+    environ: Mapping[str, str],
+    config_path: Path | None,
+    media: Path,
+    sandbox: Sandbox,
 ) -> ToolRegistry:
     """Return the built-in tools with a script's own, which win over those of the same name."""
     most_chars = settings.agent.max_tool_result_chars
@@ -261,6 +285,7 @@ def _registry(
         denied=[settings.data_dir, *([config_path] if config_path else [])],
         extra_roots=[media],
         default_max_chars=most_chars,
+        sandbox=sandbox,
     )
     given = list(own)
     named = {tool.name for tool in given}

@@ -283,7 +283,7 @@ async def test_d10_a_channel_that_wedges_again_and_again_ends_the_process(tmp_pa
 async def test_c35_a_tool_that_ends_the_daemon_is_not_repeated(tmp_path: Path) -> None:
     """A command that kills the daemon it runs in: after the restart it counts as interrupted and is not run again."""
     async with LLMServer() as server:
-        place = Place(tmp_path, server, gateway={"shutdown_grace_s": 0})
+        place = Place(tmp_path, server, gateway={"shutdown_grace_s": 0}, tools={"sandbox": {"mode": "off"}})
         async with place.gateway() as daemon:
             (tmp_path / "victim").write_text(str(daemon.process.pid))
             kill = f"cd {tmp_path}; echo once >> ran; kill -KILL $(cat victim); sleep 60"

@@ -11,6 +11,7 @@ from nanobot.agent.tools.grep import Grep
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.read_result import ReadResult
 from nanobot.agent.tools.registry import DEFAULT_MAX_CHARS
+from nanobot.agent.tools.sandbox.sandbox import Sandbox
 from nanobot.agent.tools.search import Glob
 from nanobot.agent.tools.settings import BUILTIN_TOOLS, ToolSettings
 from nanobot.agent.tools.shell import Exec
@@ -26,6 +27,7 @@ def builtin_tools(
     denied: Sequence[Path] = (),
     extra_roots: Sequence[Path] = (),
     default_max_chars: int = DEFAULT_MAX_CHARS,
+    sandbox: Sandbox | None = None,
 ) -> list[Tool[Any]]:
     """Return the tools that the settings want.
 
@@ -35,12 +37,19 @@ def builtin_tools(
         denied: files and directories that stay closed to tools: the config file, the data directory.
         extra_roots: directories outside the workspace that file tools may use, such as received media.
         default_max_chars: the budget of a result, as the registry has it.
+        sandbox: what commands run in; None runs them with our rights.
 
     Raises:
         ConfigError: ``tools.disabled`` names no tool of ours.
     """
     rules = PathRules(settings.restrict_to_workspace, tuple(extra_roots), tuple(denied))
     limit = settings.limits.get
+    confine = sandbox.wrap if sandbox else None
+    command = Exec(
+        Launcher(rules, child_environment(environ, settings.exec.env_pass), confine=confine),
+        timeout_s=settings.exec.timeout_s,
+    )
+    command.outward = sandbox is None or sandbox.reaches_out
     tools: list[Tool[Any]] = [
         ReadFile(rules, max_chars=limit("read_file", default_max_chars)),
         ListDir(rules),
@@ -49,10 +58,7 @@ def builtin_tools(
         Glob(rules),
         Grep(rules),
         ReadResult(max_chars=limit("read_result", default_max_chars)),
-        Exec(
-            Launcher(rules, child_environment(environ, settings.exec.env_pass)),
-            timeout_s=settings.exec.timeout_s,
-        ),
+        command,
         *web_tools(settings.web, environ=environ),
     ]
     known = {tool.name for tool in tools} | set(BUILTIN_TOOLS)

@@ -8,9 +8,10 @@ in front of the shell, never in ``Launch.env``: what wraps the command must not 
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.paths import PathRules
@@ -50,16 +51,22 @@ class Launch:
     env: Mapping[str, str]
 
 
+Confine: TypeAlias = Callable[[Launch, Path], Launch]
+"""Wraps a process so that it is kept in: what was to be started and the workspace in, what is to be started instead out."""
+
+
 class Launcher:
     """Turns what calls ask for into processes to start.
 
     Args:
         rules: where a command may start.
         environment: what every command gets, as ``child_environment`` returns it.
+        confine: the sandbox's way; None runs commands with our rights.
     """
 
-    def __init__(self, rules: PathRules, environment: Mapping[str, str]) -> None:
+    def __init__(self, rules: PathRules, environment: Mapping[str, str], *, confine: Confine | None = None) -> None:
         self._rules = rules
+        self._confine = confine
         self._environment = dict(environment)
 
     def launch(self, wanted: Wanted, context: ToolContext) -> Launch:
@@ -72,7 +79,8 @@ class Launcher:
         cwd = self._rules.resolve(wanted.cwd, context.workspace)
         if not cwd.is_dir():
             raise ToolError(f"cwd {wanted.cwd!r} is no directory.")
-        return Launch((*self._setting(wanted.env), *self._shell(), "-c", wanted.command), cwd, self._environment)
+        launch = Launch((*self._setting(wanted.env), *self._shell(), "-c", wanted.command), cwd, self._environment)
+        return self._confine(launch, context.workspace) if self._confine else launch
 
     def _shell(self) -> tuple[str, ...]:
         bash = shutil.which("bash", path=self._environment.get("PATH"))

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nanobot.agent.tools.command import SECRET_NAME
+from nanobot.agent.tools.sandbox.settings import SandboxSettings
 from nanobot.agent.tools.web.settings import WebSettings
 
 BUILTIN_TOOLS = (
@@ -55,6 +56,7 @@ class ToolSettings(BaseModel):
     )
     exec: ExecSettings = ExecSettings()
     web: WebSettings = WebSettings()
+    sandbox: SandboxSettings = SandboxSettings()
     limits: dict[str, Annotated[int, Field(ge=200)]] = Field(
         default_factory=dict[str, int], description="Most characters of a result that the model sees, by tool name"
     )
