@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, SecretStr
 
-from nanobot.agent.approvals import Approvals, AskBefore, Decision
+from nanobot.agent.approvals import Approvals, Decision
 from nanobot.agent.autocompact import AutoCompact
 from nanobot.agent.closing import Split, whole
 from nanobot.agent.compaction import Consolidator
@@ -28,6 +28,8 @@ from nanobot.agent.hooks import AgentHook, HookGate
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.media import take_in
 from nanobot.agent.models import ConfiguredModels
+from nanobot.agent.rule_gate import RuleGate
+from nanobot.agent.rules import placed
 from nanobot.agent.run_stage import RunStage
 from nanobot.agent.stages import Stages
 from nanobot.agent.tools.base import Tool
@@ -118,7 +120,7 @@ class Nanobot:
             gates=[
                 *gates,
                 *(HookGate(hook) for hook in hooks),
-                AskBefore(settings.tools.ask_before),
+                self._rule_gate(),
                 AskUnsandboxed(self.sandbox),
             ],
         )
@@ -178,6 +180,11 @@ class Nanobot:
         await self.sessions.close()
         await self._store.close()
         await self.models.close()
+
+    def _rule_gate(self) -> RuleGate:
+        given = self.settings.tools
+        rules = placed(given.rules, ask_before=given.ask_before, is_confined=given.restrict_to_workspace)
+        return RuleGate(rules, self.tools)
 
     # -- for scripts -----------------------------------------------------------------------------------------------------------
 

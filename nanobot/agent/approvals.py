@@ -5,15 +5,12 @@ or finds the answer.  While a Turn waits it gives its slot back and keeps its se
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
-from nanobot.agent.gates import Allow, Ask, Verdict
 from nanobot.agent.slots import Slot
-from nanobot.agent.tools.base import ToolContext
 from nanobot.bus.events import Decision, SessionKey
 from nanobot.bus.runtime_events import Decided, TurnEvent, Waiting
 from nanobot.errors import DiskRefused
@@ -22,19 +19,6 @@ from nanobot.session.entries import Answer, EntryId, Question
 from nanobot.session.manager import Session
 
 HOW = "An owner answers with /approve, /approve always, or /deny."
-
-
-class AskBefore:
-    """A ``Gate`` that has a person asked before the named tools run."""
-
-    def __init__(self, names: Collection[str]) -> None:
-        self._names = frozenset(names)
-
-    async def review(self, call: ToolCall, arguments: Any, context: ToolContext) -> Verdict:  # Any: the tool's model
-        """Ask for the tools named, allow the others."""
-        if call.name not in self._names:
-            return Allow()
-        return Ask(f"May {call.name} run with {_shown(call.arguments)}?")
 
 
 @dataclass(slots=True)
@@ -141,8 +125,3 @@ class Approvals:
         waiting.pop(entry, None)
         if not waiting:
             self._open.pop(key, None)
-
-
-def _shown(arguments: object) -> str:
-    text = " ".join(str(arguments).split())
-    return text if len(text) <= 300 else f"{text[:299]}…"

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from nanobot.agent.approvals import Decision
 from nanobot.agent.undo import NotUndone
+from nanobot.bus.events import Role
 from nanobot.bus.runtime_events import Usage
 from nanobot.messages import JsonObject, ToolMessage, UserMessage
 from nanobot.session.manager import Session
@@ -58,6 +59,7 @@ class Command:
     run: Run
     urgent: bool = False  # carried out at once, without the session's lock
     ends_turn: bool = False  # stops the running Turn before it is taken up in its order
+    for_members: bool = False  # anybody in an admitted group may use it
 
 
 def is_command(text: str) -> bool:
@@ -75,6 +77,30 @@ def parse(text: str) -> tuple[str, str]:
 def find(text: str) -> Command | None:
     """Return the command that a message is; None for an unknown one and for any other message."""
     return COMMANDS.get(parse(text)[0]) if is_command(text) else None
+
+
+def refusal(text: str, *, sender: str, role: Role, starter: str | None) -> str | None:
+    """Return why somebody may not use this command; None if they may, or if there is no such command.
+
+    Args:
+        text: the command.
+        sender: who sent it.
+        role: with which rights.
+        starter: who started the Turn that runs now; None when none does.
+    """
+    command = find(text)
+    if command is None or role == "owner":
+        return None
+    if role == "member" and not command.for_members:
+        return f"Only owners and people admitted by name may use /{command.name}."
+    if command.name == "stop" and not may_stop(sender=sender, role=role, starter=starter):
+        return "Only an owner may stop what somebody else started."
+    return None
+
+
+def may_stop(*, sender: str, role: Role, starter: str | None) -> bool:
+    """Say whether somebody may stop the running Turn: their own, or, for owners, any."""
+    return role == "owner" or starter in (None, sender)
 
 
 async def run(text: str, context: CommandContext) -> Outcome:
@@ -187,10 +213,10 @@ _WRITES = frozenset({"write_file", "edit_file"})
 COMMANDS: dict[str, Command] = {
     command.name: command
     for command in (
-        Command("help", "what you can type", _help),
+        Command("help", "what you can type", _help, for_members=True),
         Command("new", "start a new conversation", _new, ends_turn=True),
-        Command("stop", "stop what is running", _stop, urgent=True),
-        Command("status", "model, context use and state", _status, urgent=True),
+        Command("stop", "stop what is running", _stop, urgent=True, for_members=True),
+        Command("status", "model, context use and state", _status, urgent=True, for_members=True),
         Command("approve", "let a call run that waits for it; /approve always: from now on", _approve, urgent=True),
         Command("deny", "do not let it run", _deny, urgent=True),
         Command("model", "show or change this conversation's model", _model),

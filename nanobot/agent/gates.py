@@ -26,9 +26,10 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A person must decide."""
+    """A person must decide.  ``why`` is told to them beside the question."""
 
     question: str
+    why: str = ""
 
 
 Verdict: TypeAlias = Allow | Deny | Ask

@@ -147,7 +147,7 @@ class AgentLoop:
         if command is not None and command.urgent and session is not None and message.id in session.log.pending:
             self._urgent(session, message, command)
             return
-        if command is not None and command.ends_turn:
+        if command is not None and command.ends_turn and self._may_stop(key, message):
             self.stop(key, "user_stop")
         elif command is None and self._stages.run_stage.settings.busy == "replace" and self._replaces(key, message):
             self.stop(key, "replaced")
@@ -270,7 +270,9 @@ class AgentLoop:
         is_command = message is not None and commands.is_command(message.text)
         # A command is no Turn of the log; its events need a name all the same.
         name = message.id if message is not None and is_command else turn
-        running = Running([message.id] if message else [], has_run=not is_command)
+        opened = session.log.open
+        starter = message.sender if message else opened.sender if opened else ""
+        running = Running([message.id] if message else [], starter=starter, has_run=not is_command)
         self._running[session.key] = running
         context = TurnContext(
             session=session,
@@ -308,7 +310,13 @@ class AgentLoop:
         context = self._stages.command_context(
             session, message, stop=lambda: self.stop(session.key, "user_stop"), running=doing
         )
-        outcome = cast("commands.Outcome", command.run(context, commands.parse(message.text)[1]))
+        running = self._running.get(session.key)
+        starter = running.starter if doing is not None and running is not None else None
+        refusal = commands.refusal(message.text, sender=message.sender, role=message.role, starter=starter)
+        if refusal is not None:
+            outcome = commands.Outcome(text=refusal)
+        else:
+            outcome = cast("commands.Outcome", command.run(context, commands.parse(message.text)[1]))
         for outbound in self._stages.finish_urgent(session, message, outcome):
             self._bus.publish_outbound(outbound)
         result = TurnResult(content=outcome.text, stop_reason="command", session_key=session.key)
@@ -320,7 +328,12 @@ class AgentLoop:
 
     def _replaces(self, key: SessionKey, message: InboundMessage) -> bool:
         running = self._running.get(key)
-        return running is not None and message.id not in running.inbound
+        return running is not None and message.id not in running.inbound and self._may_stop(key, message)
+
+    def _may_stop(self, key: SessionKey, message: InboundMessage) -> bool:
+        running = self._running.get(key)
+        starter = running.starter if running is not None and running.has_run else None
+        return commands.may_stop(sender=message.sender, role=message.role, starter=starter)
 
     async def _withdraw(self, waiting: Waiting) -> None:
         """The caller was cancelled: stop its Turn and wait until it is closed, or take its message out of the queue."""

@@ -95,7 +95,11 @@ class Stages:
         message, session = context.message, context.session
         if message is None or not commands.is_command(message.text):
             return "dispatch"
-        outcome = await commands.run(message.text, self.command_context(session, message, stop=lambda: None))
+        refusal = commands.refusal(message.text, sender=message.sender, role=message.role, starter=None)
+        if refusal is not None:
+            outcome = Outcome(text=refusal)
+        else:
+            outcome = await commands.run(message.text, self.command_context(session, message, stop=lambda: None))
         if outcome.retries is not None:
             context.retries = outcome.retries
             context.running.has_run = True
@@ -129,6 +133,7 @@ class Stages:
             message=user,
             route=message.route,
             role=message.role,
+            sender=message.sender,
             at=stage.now().isoformat(timespec="seconds"),
             undoes=context.retries,
         )

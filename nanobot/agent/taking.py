@@ -65,7 +65,7 @@ def can_join(message: InboundMessage, route: Route | None, role: Role) -> bool:
 
 def _ends_turn(message: InboundMessage) -> bool:
     command = find(message.text)
-    return command is not None and command.ends_turn
+    return command is not None and command.ends_turn and message.role != "member"  # who may not use it voids nothing
 
 
 def _after(first: InboundMessage, messages: Iterable[InboundMessage]) -> Iterable[InboundMessage]:

@@ -88,11 +88,13 @@ def failed(error: str | None, key: SessionKey) -> TurnResult:
 class Running:
     """The stoppable part of a Turn: its run, as a child task of the driver, and why it was stopped.
 
-    ``has_run`` is false for a command, which cannot be stopped, until it turns out that a run follows (``/retry``).
+    ``has_run`` is false for a command, which cannot be stopped, until it turns out that a run follows (``/retry``).  ``starter`` is
+    who sent the Turn's first message.
     """
 
-    def __init__(self, inbound: list[str], *, has_run: bool = True) -> None:
+    def __init__(self, inbound: list[str], *, starter: str, has_run: bool = True) -> None:
         self.inbound = inbound
+        self.starter = starter
         self.has_run = has_run
         self.cause: StopCause | None = None
         self._task: asyncio.Task[Any] | None = None  # Any: the wait for files or a slot, then the run

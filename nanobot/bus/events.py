@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 SessionKey: TypeAlias = str
-Role = Literal["owner", "user"]
+Role = Literal["owner", "user", "member"]
+"""Who somebody is: an owner, somebody admitted by name, or anybody in a group that was admitted as a whole."""
 Decision = Literal["once", "always", "deny"]
 """What a person says to a call that waits: this time, from now on in this conversation, or not at all."""
 MediaKind = Literal["image", "file", "voice", "audio", "video", "sticker"]

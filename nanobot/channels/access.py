@@ -78,7 +78,7 @@ def _checked_id(item: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who may come in.  ``roles`` is by id; the id of a group admits everybody in it as a user."""
+    """Who may come in.  ``roles`` is by id; the id of a group admits everybody in it as a member."""
 
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     group_policy: GroupPolicy = "reply"
@@ -107,7 +107,7 @@ class Access:
             return Refused("it comes from a bot")
         role = self.roles.get(origin.sender)
         if role is None and origin.is_group and origin.chat in self.roles:
-            role = "user"
+            role = "member"
         if origin.is_group and not self._is_meant(mentions_me, answers_me):
             return NotMeant()
         if role is None:

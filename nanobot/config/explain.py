@@ -168,7 +168,7 @@ def _below(annotation: object, part: str | int, data: object, key: KeyPath) -> l
     for one in _flat(annotation):
         arguments = get_args(one)
         if get_origin(one) in (dict, list, tuple, Mapping, Sequence) and arguments:
-            out.append(arguments[-1])
+            out.append([one for one in arguments if one is not Ellipsis][-1])
     for model in _models([annotation], data, key):
         if part in model.model_fields:
             out.append(model.model_fields[str(part)].annotation)

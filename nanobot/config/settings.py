@@ -227,6 +227,12 @@ def _check_tools(tools: ToolSettings, document: Document, own: Collection[str]) 
         *((("tools", "disabled", at), name, BUILTIN_TOOLS) for at, name in enumerate(tools.disabled)),
         *((("tools", "ask_before", at), name, known) for at, name in enumerate(tools.ask_before)),
         *((("tools", "limits", name), name, known) for name in tools.limits),
+        *(
+            (("tools", "rules", at, "tool"), name, known)
+            for at, rule in enumerate(tools.rules)
+            for name in rule.tool
+            if not _is_glob(name)
+        ),
     ]
     said: list[str] = []
     for key, name, there in named:
@@ -236,6 +242,11 @@ def _check_tools(tools: ToolSettings, document: Document, own: Collection[str]) 
             said.append(f"{document.place(key)}: no tool is called so; {hint}")
     if said:
         raise ConfigError("\n".join(said))
+
+
+def _is_glob(name: str) -> bool:
+    """Say whether a name stands for tools that may be there: those of other servers are not known before they run."""
+    return any(sign in name for sign in "*?[") or name.startswith("mcp_")
 
 
 def _check_models(settings: Settings, document: Document) -> None:

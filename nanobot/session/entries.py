@@ -43,6 +43,7 @@ class Started:
     message: UserMessage
     route: Route | None = None
     role: Role = "owner"
+    sender: str = ""
     at: str = ""  # ISO 8601 with zone
     undoes: str | None = None  # a Turn that this one takes the place of (retry)
 

@@ -66,6 +66,7 @@ class OpenTurn:
     route: Route | None
     role: Role
     inbound: list[str]
+    sender: str = ""
     resumed: int = 0
     calls: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])  # not answered yet, in order
     intents: dict[str, Intent] = field(default_factory=dict[str, Intent])
@@ -270,6 +271,7 @@ class SessionLog:
             route=entry.route,
             role=entry.role,
             inbound=list(entry.inbound),
+            sender=entry.sender,
         )
         self._add(entry.message, entry.id, entry.turn)
 

@@ -209,7 +209,7 @@ async def test_a_group_is_heard_when_it_means_us(tmp_path: Path) -> None:
         await rig.until(lambda: not rig.server.updates.waiting)
 
     assert [message.text.splitlines()[-1] for message in heard] == ["hey @test_bot", "and this?", "/status"]
-    assert [message.role for message in heard] == ["user", "user", "owner"]
+    assert [message.role for message in heard] == ["member", "member", "owner"]
 
 
 async def test_d28_edits_follow_the_setting(tmp_path: Path) -> None:

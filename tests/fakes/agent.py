@@ -186,6 +186,7 @@ class Agent:
         message_id: str | None = None,
         chat: str = "1",
         role: Role = "owner",
+        sender: str = "42",
         after_s: float = 0,
         media: tuple[Media, ...] = (),
     ) -> InboundMessage:
@@ -195,7 +196,7 @@ class Agent:
         message = InboundMessage(
             id=message_id or f"test:{chat}:{self._count}",
             session_key=session_key(route),
-            sender="42",
+            sender=sender,
             role=role,
             text=text,
             route=route,

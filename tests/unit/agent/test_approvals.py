@@ -1,16 +1,25 @@
 """Calls that a person must allow: asked once, decided once, remembered, and never in anybody's way."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from nanobot.agent.approvals import AskBefore
+from nanobot.agent.gates import Allow, Ask, Verdict
 from nanobot.agent.settings import AgentSettings
+from nanobot.agent.tools.base import ToolContext
 from nanobot.bus.runtime_events import Decided, Waiting
-from nanobot.messages import ToolMessage
+from nanobot.messages import ToolCall, ToolMessage
 from nanobot.session.entries import Answer, Question
 from tests.fakes.agent import KEY, Agent, Echo
 from tests.fakes.provider import Step, calls, says
+
+
+class Asking:
+    """A gate that has a person asked about ``echo``."""
+
+    async def review(self, call: ToolCall, arguments: Any, context: ToolContext) -> Verdict:  # Any: as a Gate's
+        return Ask("May echo run?") if call.name == "echo" else Allow()
 
 
 def _agent(*steps: Step, approval_s: float = 600.0, concurrency: int = 8) -> tuple[Agent, Echo]:
@@ -18,7 +27,7 @@ def _agent(*steps: Step, approval_s: float = 600.0, concurrency: int = 8) -> tup
     agent = Agent(
         steps,
         tools=[echo],
-        gates=[AskBefore(["echo"])],
+        gates=[Asking()],
         approval_s=approval_s,
         settings=AgentSettings(concurrency=concurrency),
     )

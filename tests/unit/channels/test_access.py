@@ -51,13 +51,13 @@ def test_ids_may_be_numbers_or_text() -> None:
 
 
 def test_g14_the_first_person_owns_the_bot_unless_owners_are_named() -> None:
-    """Roles follow the config; a group's id admits its members as users."""
+    """Roles follow the config; a group's id admits everybody in it as a member."""
     both = access("1", "2", "-5")
     named = access("1", "2", owners=("2",))
 
     assert [both.admit(Origin(sender=s, chat=s)) for s in "12"] == [Admitted("owner"), Admitted("user")]
     assert [named.admit(Origin(sender=s, chat=s)) for s in "12"] == [Admitted("user"), Admitted("owner")]
-    assert both.admit(Origin(sender="9", chat="-5", is_group=True), mentions_me=True) == Admitted("user")
+    assert both.admit(Origin(sender="9", chat="-5", is_group=True), mentions_me=True) == Admitted("member")
     assert isinstance(both.admit(Origin(sender="9", chat="-6", is_group=True), mentions_me=True), Refused)
 
 

@@ -1,5 +1,6 @@
 """The joined settings: where they come from, what they default to, and how they refuse."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -126,6 +127,14 @@ def test_relative_paths_count_from_the_file() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("tools:\n  rules:\n    - {tool: exec}", "/etc/c.yaml:3: tools.rules[0].action: this key is required"),
+        ("tools:\n  rules:\n    - {action: no}", "/etc/c.yaml:3: tools.rules[0].action: expected"),
+        ("tools:\n  rules: [{action: ask, rolle: user}]", "/etc/c.yaml:2: tools.rules[0].rolle: unknown key; did you"),
+        ("tools:\n  rules: [{action: ask, role: boss}]", "/etc/c.yaml:2: tools.rules[0].role: expected"),
+        (
+            "tools:\n  rules: [{action: ask, argument: {a: /^b/}}]",
+            "/etc/c.yaml:2: tools.rules[0]: '/^b/' looks like a re",
+        ),
         ("agnet: {}", "/etc/c.yaml:1: agnet: unknown key; did you mean 'agent'?"),
         ("foo:", "/etc/c.yaml:1: foo: unknown key; known here: agent, channels, data_dir"),
         (
@@ -283,6 +292,9 @@ def _missing(model: type[BaseModel], data: Mapping[str, Any], prefix: str) -> It
             yield prefix + name
             continue
         kinds = (field.annotation, *get_args(field.annotation))
+        if isinstance(data[name], list):  # the keys of its items can only be shown in the comment above it
+            text = (ROOT / "config.example.yaml").read_text("utf-8")
+            data = {**data, name: dict.fromkeys(re.findall(r"\b([a-z_]+):", text), ...)}
         for kind in kinds:
             if isinstance(kind, type) and issubclass(kind, BaseModel) and data[name] is not None:
                 yield from _missing(kind, data[name], f"{prefix}{name}.")
@@ -381,6 +393,10 @@ def test_booleans_where_anything_goes_stay() -> None:
         (
             "tools:\n  limits: {readfile: 900}",
             "/etc/c.yaml:2: tools.limits.readfile: no tool is called so; did you mean",
+        ),
+        (
+            "tools:\n  rules:\n    - {tool: exce, action: deny}",
+            "/etc/c.yaml:3: tools.rules[0].tool: no tool is called so; did you mean 'exec'?",
         ),
     ],
 )

@@ -1,0 +1,172 @@
+"""Rules about calls: the first one that is like the call decides.  Pure.
+
+Patterns are globs, matched in time that is linear in the text.  An ``allow`` is read narrowly and everything else widely, so that
+a call cannot be dressed up to be allowed:
+
+- a command with shell operators, quotes or expansions is allowed only by a pattern that is that command, character by character
+- a path counts as it is after ``..`` and the like are worked out, relative to the workspace inside it and absolute outside
+- an address's scheme and host are matched apart from the rest, so ``*`` in a host cannot reach over its end
+- an ``allow`` that names no role is for owners and users; members of a group get what a rule gives to them by name
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from nanobot.agent.gates import Allow, Ask, Deny, Verdict
+from nanobot.agent.tools.rules import Rule
+from nanobot.bus.events import Role
+from nanobot.messages import ToolCall
+
+READING = ("glob", "grep", "list_dir", "read_file", "read_result")
+LOOKING_UP = ("web_fetch", "web_search")
+MEMBERS_GET = (
+    "members of a group can have files of the workspace read and things looked up, no more;"
+    " an owner can allow more with tools.rules"
+)
+_SHELL = re.compile(r"""[;&|<>$`"'\\(){}\[\]*?~#!^\n\r]""")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A rule and where it stands, in words for people."""
+
+    place: str
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a rule may look at besides the call.
+
+    ``untrusted`` names whose words the conversation holds besides those of owners and users, ``secrets`` what it holds of secrets.
+    """
+
+    role: Role
+    channel: str
+    workspace: Path
+    outward: bool = False
+    untrusted: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+
+def placed(rules: Iterable[Rule], *, ask_before: Iterable[str] = (), is_confined: bool = True) -> tuple[Placed, ...]:
+    """Return the configured rules with those that follow them by default.
+
+    Args:
+        rules: as configured.
+        ask_before: tools that were named there: short for a rule each.
+        is_confined: whether file tools stay inside the workspace by themselves.
+    """
+    members = [
+        *([] if is_confined else [_rule("member", READING, "deny", {"path": ("/*",)}, MEMBERS_GET)]),
+        _rule("member", (*READING, *LOOKING_UP), "allow"),
+        _rule("member", ("*",), "deny", why=MEMBERS_GET),
+    ]
+    return (
+        *(Placed(f"tools.rules[{at}]", rule) for at, rule in enumerate(rules)),
+        *(Placed("tools.ask_before", Rule(tool=(name,), action="ask")) for name in ask_before),
+        *(Placed("the default for members of groups", rule) for rule in members),
+    )
+
+
+def decide(rules: Sequence[Placed], call: ToolCall, arguments: Mapping[str, object], facts: Facts) -> Verdict:
+    """Return what the first rule that is like the call says; without one, the call is allowed."""
+    found = deciding(rules, call, arguments, facts)
+    if found is None:
+        return Allow()
+    match found.rule.action:
+        case "allow":
+            return Allow()
+        case "ask":
+            return Ask(f"May {call.name} run with {_shown(call.arguments)}?", why=found.rule.why)
+        case "deny":
+            return Deny(found.rule.why or f"{found.place} does not let {call.name} run")
+
+
+def deciding(rules: Sequence[Placed], call: ToolCall, arguments: Mapping[str, object], facts: Facts) -> Placed | None:
+    """Return the first rule that is like the call."""
+    return next((one for one in rules if is_like(one.rule, call, arguments, facts)), None)
+
+
+def is_like(rule: Rule, call: ToolCall, arguments: Mapping[str, object], facts: Facts) -> bool:
+    """Say whether every condition of the rule holds."""
+    return concerns(rule, call.name, facts) and all(
+        name in arguments and _fits(name, globs, arguments[name], facts.workspace, narrowly=rule.action == "allow")
+        for name, globs in rule.argument.items()
+    )
+
+
+def concerns(rule: Rule, tool: str, facts: Facts) -> bool:
+    """Say whether a rule is about calls of this tool at all, whatever their arguments are."""
+    if rule.action == "allow" and rule.role is None and facts.role == "member":
+        return False
+    return (
+        any(fnmatchcase(tool, glob) for glob in rule.tool)
+        and (rule.channel is None or fnmatchcase(facts.channel, rule.channel))
+        and rule.role in (None, facts.role)
+        and rule.outward in (None, facts.outward)
+        and rule.untrusted in (None, bool(facts.untrusted))
+        and rule.secrets in (None, bool(facts.secrets))
+    )
+
+
+def is_plain(command: str) -> bool:
+    """Say whether a command is words and nothing else: no operators, quotes, expansions or second lines."""
+    return not _SHELL.search(command)
+
+
+def normal_path(path: str, workspace: Path) -> str:
+    """Return a path as rules see it: ``..`` worked out, relative to the workspace inside it, absolute outside."""
+    whole = os.path.normpath(workspace / Path(path).expanduser() if path.startswith("~") else workspace / path)
+    inside = os.path.relpath(whole, workspace)
+    return whole if inside == ".." or inside.startswith("../") else inside
+
+
+def _fits(name: str, globs: Iterable[str], value: object, workspace: Path, *, narrowly: bool) -> bool:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if name == "path":
+        text = normal_path(text, workspace)
+    elif name == "command":
+        text = text.strip()
+        if narrowly and not is_plain(text):
+            return text in globs
+    return any(_fits_address(text, glob) if "://" in glob else fnmatchcase(text, glob) for glob in globs)
+
+
+def _fits_address(text: str, glob: str) -> bool:
+    """Match scheme and host apart from what follows them."""
+    text = text if "://" in text else f"https://{text}"
+    scheme, _, rest = glob.partition("://")
+    host, slash, path = rest.partition("/")
+    try:
+        parts = urlsplit(text)
+        found = parts.hostname or ""
+        if parts.port is not None:
+            found += f":{parts.port}"
+    except ValueError:
+        return False
+    wanted = path if slash else "*"
+    after = text.partition("://")[2].partition("/")[2]
+    return (
+        "@" not in parts.netloc
+        and fnmatchcase(parts.scheme.lower(), scheme.lower())
+        and fnmatchcase(found, host.lower())
+        and fnmatchcase(after, wanted)
+    )
+
+
+def _shown(arguments: object) -> str:
+    text = " ".join(str(arguments).split())
+    return text if len(text) <= 300 else f"{text[:299]}…"
+
+
+def _rule(
+    role: Role, tools: tuple[str, ...], action: str, argument: dict[str, tuple[str, ...]] | None = None, why: str = ""
+) -> Rule:
+    return Rule.model_validate({"role": role, "tool": tools, "action": action, "argument": argument or {}, "why": why})
