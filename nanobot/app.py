@@ -15,8 +15,6 @@ from types import TracebackType
 from typing import Any, Self, cast
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, SecretStr
-
 from nanobot.agent.approvals import Approvals, Decision
 from nanobot.agent.autocompact import AutoCompact
 from nanobot.agent.closing import Split, whole
@@ -24,6 +22,7 @@ from nanobot.agent.compaction import Consolidator
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.fetching import Fetch, Files, nowhere
 from nanobot.agent.gates import Gate
+from nanobot.agent.head import Heads
 from nanobot.agent.hooks import AgentHook, HookGate
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.media import take_in
@@ -35,6 +34,7 @@ from nanobot.agent.stages import Stages
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.agent.tools.function import function_tool
+from nanobot.agent.tools.mcp.servers import McpServers
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.sandbox.sandbox import Sandbox
 from nanobot.agent.turn import TurnResult
@@ -45,6 +45,7 @@ from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished
 from nanobot.config.environment import environment
 from nanobot.config.places import prepare
+from nanobot.config.secrets import secrets_in
 from nanobot.config.settings import Settings, find, load
 from nanobot.errors import MisuseError
 from nanobot.providers.base import LLMProvider
@@ -98,6 +99,10 @@ class Nanobot:
             secret_files=[config_path] if config_path else [],
             home=environ.get("HOME"),
         )
+        redact = Redactor(secrets_in(settings))
+        self.mcp = McpServers(
+            settings.tools.mcp, workspace=settings.workspace, data_dir=settings.data_dir, redact=redact
+        )
         self.tools = _registry(
             settings,
             map(_as_tool, tools),
@@ -105,6 +110,8 @@ class Nanobot:
             config_path=config_path,
             media=self._media,
             sandbox=self.sandbox,
+            redact=redact,
+            mcp=self.mcp,
         )
         run_stage = RunStage(
             settings=agent,
@@ -135,6 +142,8 @@ class Nanobot:
             compactor=self._idle or self._consolidator,
             bus=self.bus,
             split=split,
+            heads=Heads(self.mcp.settled),
+            notes=self.mcp.lines,
         )
         self.loop = AgentLoop(sessions=self.sessions, stages=stages, bus=self.bus, events=self.events)
         self._sweeper: asyncio.Task[None] | None = None
@@ -160,6 +169,7 @@ class Nanobot:
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(prepare, self.settings.workspace, self.settings.data_dir)
         self._sweeper = asyncio.create_task(self._sweep(), name="sweep idle sessions")
+        self.mcp.start(self.tools.replace)
         return self
 
     async def __aexit__(
@@ -171,6 +181,7 @@ class Nanobot:
         """Stop what runs, leaving it to be resumed, and close everything.  Who did not wait for a Turn before does not now."""
         self.bus.close()
         await self.loop.shutdown(grace_s=0)
+        await self.mcp.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait({self._sweeper})
@@ -283,6 +294,8 @@ def _registry(
     config_path: Path | None,
     media: Path,
     sandbox: Sandbox,
+    redact: Redactor,
+    mcp: McpServers,
 ) -> ToolRegistry:
     """Return the built-in tools with a script's own, which win over those of the same name."""
     most_chars = settings.agent.max_tool_result_chars
@@ -297,28 +310,17 @@ def _registry(
     given = list(own)
     named = {tool.name for tool in given}
     return ToolRegistry(
-        [*(tool for tool in builtin if tool.name not in named), *given],
-        redact=Redactor(secrets_in(settings)),
+        [*(tool for tool in (*builtin, *mcp.tools()) if tool.name not in named), *given],
+        redact=redact,
         default_max_chars=most_chars,
         limits=settings.tools.limits,
+        sources=mcp.sources,
+        absent=mcp.absent,
     )
 
 
 def _as_tool(given: Tool[Any] | Callable[..., object]) -> Tool[Any]:
     return function_tool(given) if inspect.isroutine(given) else cast("Tool[Any]", given)
-
-
-def secrets_in(value: object) -> list[str]:
-    """Return the values that must never show, wherever in the settings they stand."""
-    match value:
-        case SecretStr():
-            return [value.get_secret_value()]
-        case BaseModel():
-            return [secret for name in type(value).model_fields for secret in secrets_in(getattr(value, name))]
-        case dict():
-            return [secret for item in cast("dict[str, object]", value).values() for secret in secrets_in(item)]
-        case _:
-            return []
 
 
 def owner() -> str:

@@ -119,7 +119,14 @@ class Refused(ProviderError):
 
 
 class ToolError(NanobotError):
-    """A tool could not do what was asked.  The text is written for the model: what was wrong, what could be tried."""
+    """A tool could not do what was asked.  The text is written for the model: what was wrong, what could be tried.
+
+    ``origin`` says whose words the text is, where it is not ours (see ``tools.base.Sourced``).
+    """
+
+    def __init__(self, text: str, *, origin: str = "") -> None:
+        super().__init__(text)
+        self.origin = origin
 
 
 class SessionError(NanobotError):

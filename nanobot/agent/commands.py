@@ -208,6 +208,7 @@ async def _compact(context: CommandContext, rest: str) -> Outcome:
     return Outcome(text=await context.compact(rest))
 
 
+_WAITING_SHOWN = 5
 _WRITES = frozenset({"write_file", "edit_file"})
 
 COMMANDS: dict[str, Command] = {
@@ -227,8 +228,17 @@ COMMANDS: dict[str, Command] = {
 }
 
 
-def status_text(*, model: str, context_line: str, usage: Usage, running: str | None, disk: str | None) -> str:
-    """Return what /status says, a fact a line."""
+def status_text(
+    *,
+    model: str,
+    context_line: str,
+    usage: Usage,
+    running: str | None,
+    disk: str | None,
+    waiting: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> str:
+    """Return what /status says, a fact a line.  ``waiting`` are tools that the conversation does not know yet."""
     lines = [
         f"Model: {model}",
         f"Context: {context_line}",
@@ -237,6 +247,10 @@ def status_text(*, model: str, context_line: str, usage: Usage, running: str | N
     ]
     if disk:
         lines.append(f"Disk: cannot keep this conversation now ({disk})")
+    lines += notes
+    if waiting:
+        names = ", ".join(waiting[:_WAITING_SHOWN]) + (", …" if len(waiting) > _WAITING_SHOWN else "")
+        lines.append(f"New tools wait for the next cut; /new or /compact brings them: {names}")
     return "\n".join(lines)
 
 

@@ -1,13 +1,17 @@
 """The head of a prompt: system text and tool list, frozen in the session's log until the next cut.
 
 A provider's prompt cache works as long as the beginning of the prompt stays the same, so the beginning is taken from the log and
-not from the files and settings it was once made of.  What changed meanwhile takes effect at a cut.  A changed tool list is a cut of
-its own: a model must not call what is no longer there.
+not from the files and settings it was once made of.  What changed meanwhile takes effect at a cut.  When tools of our own change,
+or the configuration names other sources of tools, that is a cut of its own: a model must not call what is no longer there.
+
+What a source brings comes and goes by itself, as servers do.  That is no cut: the list stays as it was frozen, a call of what is
+not there gets an error that says so, and what is new waits for the next cut.
 """
 
 import asyncio
 import json
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -33,14 +37,22 @@ class FrozenHead:
     specs: tuple[ToolSpec, ...]
 
 
-class Heads:
-    """Finds the frozen head of a session, or freezes one."""
+async def _at_once() -> None:
+    return
 
-    def __init__(self) -> None:
+
+class Heads:
+    """Finds the frozen head of a session, or freezes one.
+
+    ``settled`` waits a moment for sources of tools that are just starting: only a head that has yet to be frozen waits for them.
+    """
+
+    def __init__(self, settled: Callable[[], Awaitable[None]] = _at_once) -> None:
+        self._settled = settled
         self._known: OrderedDict[tuple[str, EntryId], FrozenHead] = OrderedDict()
 
     async def current(self, session: Session, builder: ContextBuilder, tools: ToolRegistry, model: Model) -> FrozenHead:
-        """Return the session's head; freeze a new one where there is none or the tools have changed."""
+        """Return the session's head; freeze a new one where there is none or our own tools have changed."""
         head = session.log.head
         frozen = await self._load(session, head, tools) if head else None
         return frozen or await self._freeze(session, builder, tools, model)
@@ -54,17 +66,30 @@ class Heads:
             except (KeyError, ValueError):
                 return None
             known = FrozenHead(head.id, system, specs)
-        if known.specs != tools.specs():
+        own = tuple(spec for spec in known.specs if not spec.source)
+        if own != tools.own_specs() or frozenset(head.sources) != tools.sources:
             return None
-        return self._remember(session, FrozenHead(head.id, known.system, tools.specs()))
+        present = {spec.name: spec for spec in tools.specs()}  # the same objects for all sessions: each is encoded once
+        specs = tuple(present[s.name] if present.get(s.name) == s else s for s in known.specs)
+        return self._remember(session, FrozenHead(head.id, known.system, specs))
+
+    def waiting(self, session: Session, tools: ToolRegistry) -> Sequence[str]:
+        """Return the names of tools that are not in the session's head as they are now, as far as that head is in memory."""
+        head = session.log.head
+        known = self._known.get((session.key, head.id)) if head else None
+        if known is None:
+            return ()
+        frozen = set(map(_identity, known.specs))
+        return [spec.name for spec in tools.specs() if _identity(spec) not in frozen]
 
     async def _freeze(self, session: Session, builder: ContextBuilder, tools: ToolRegistry, model: Model) -> FrozenHead:
+        await self._settled()
         system = await asyncio.to_thread(builder.build_system_prompt, room_chars=int(model.window * _FILES_SHARE))
-        specs = tools.specs()
+        specs, sources = tools.specs(), tuple(sorted(tools.sources))
         entry = session.log.new_id()
         try:
             blobs = await session.put_blob(system.encode()), await session.put_blob(_written(specs))
-            session.append(Head(id=entry, system=blobs[0], tools=blobs[1], model=model.ref))
+            session.append(Head(id=entry, system=blobs[0], tools=blobs[1], model=model.ref, sources=sources))
         except DiskRefused:
             pass  # this Turn runs from memory; the next one freezes again
         return self._remember(session, FrozenHead(entry, system, specs))
@@ -77,13 +102,27 @@ class Heads:
         return head
 
 
+def _identity(spec: ToolSpec) -> tuple[str, str, str]:
+    return spec.name, spec.description, json.dumps(spec.parameters)
+
+
 def _written(specs: tuple[ToolSpec, ...]) -> bytes:
-    rows = [{"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in specs]
+    rows = [
+        {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+        | ({"source": spec.source} if spec.source else {})
+        for spec in specs
+    ]
     return json.dumps(rows, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _read(data: bytes) -> tuple[ToolSpec, ...]:
     rows = cast("list[JsonObject]", json.loads(data))
     return tuple(
-        ToolSpec(str(row["name"]), str(row["description"]), cast("JsonObject", row["parameters"])) for row in rows
+        ToolSpec(
+            str(row["name"]),
+            str(row["description"]),
+            cast("JsonObject", row["parameters"]),
+            str(row.get("source", "")),
+        )
+        for row in rows
     )

@@ -32,8 +32,9 @@ _SMALLEST = 120  # characters: no result is cut below this, the marker needs as 
 class Boundaries:
     """Where the passes cut: entry numbers, exclusive (0: nothing is cut).
 
-    ``chatty`` names the tools whose old results may be compacted.  ``limits`` are pairs of characters and the entry number before
-    which a result may have no more.  ``bare_before`` leaves out what a snip would keep besides the request itself.
+    ``chatty`` names the tools whose old results may be compacted (see ``is_chatty``).  ``limits`` are pairs of characters and the
+    entry number before which a result may have no more.  ``bare_before`` leaves out what a snip would keep besides the request
+    itself.
     """
 
     compact_before: int = 0
@@ -81,13 +82,18 @@ def govern(messages: Sequence[Message], boundaries: Boundaries) -> list[Message]
     return out
 
 
+def is_chatty(name: str, chatty: frozenset[str]) -> bool:
+    """Whether a tool is among the chatty ones; ``mcp_*`` among them means all whose names begin with ``mcp_``."""
+    return name in chatty or f"{name.partition('_')[0]}_*" in chatty
+
+
 def microcompact(messages: Sequence[Message], *, before: int, chatty: frozenset[str]) -> list[Message]:
     """Replace the results of chatty tools in entries before the boundary by one line each, unless they are shorter."""
     if not before:
         return list(messages)
     return [
         _placeholder(message)
-        if isinstance(message, ToolMessage) and message.name in chatty and _is_before(message, before)
+        if isinstance(message, ToolMessage) and is_chatty(message.name, chatty) and _is_before(message, before)
         else message
         for message in messages
     ]

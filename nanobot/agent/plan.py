@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from nanobot.agent.meter import Gauge, Ratios
-from nanobot.agent.passes import Boundaries, govern
+from nanobot.agent.passes import Boundaries, govern, is_chatty
 from nanobot.agent.repair import is_person
 from nanobot.agent.tokens import estimate_message
 from nanobot.errors import NanobotError
@@ -122,7 +122,9 @@ def _rungs(
 
 def _compact(messages: Sequence[Message], at: Boundaries, keep: int) -> Boundaries:
     results = [
-        number(m.entry) for m in messages if isinstance(m, ToolMessage) and m.name in at.chatty and number(m.entry) > 0
+        number(m.entry)
+        for m in messages
+        if isinstance(m, ToolMessage) and is_chatty(m.name, at.chatty) and number(m.entry) > 0
     ]
     if len(results) <= keep:
         return at

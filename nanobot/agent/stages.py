@@ -5,7 +5,7 @@ elsewhere (``taking``, ``closing``, ``commands``, ``passes``); here it is carrie
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -55,7 +55,10 @@ class Compactor(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Stages:
-    """The handlers, and what they need.  ``split`` cuts an answer into the parts that its channel can send."""
+    """The handlers, and what they need.
+
+    ``split`` cuts an answer into the parts that its channel can send.  ``notes`` returns lines that /status shows beside its own.
+    """
 
     models: Models
     run_stage: RunStage
@@ -63,6 +66,7 @@ class Stages:
     bus: MessageBus
     split: Split = whole
     heads: Heads = field(default_factory=Heads)
+    notes: Callable[[], Sequence[str]] = tuple
 
     def handlers(self) -> Mapping[TurnState, Handler]:
         """Return a handler for each state but DONE."""
@@ -313,6 +317,8 @@ class Stages:
             usage=session.log.usage,
             running=running,
             disk=session.refusing,
+            waiting=self.heads.waiting(session, self.run_stage.tools),
+            notes=self.notes(),
         )
 
     def model_of(self, session: Session) -> Model:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, cast
 from nanobot.agent.inspect import View, views
 from nanobot.agent.passes import Boundaries
 from nanobot.agent.tools.builtin import builtin_tools
+from nanobot.agent.tools.mcp.names import CHATTY
 from nanobot.channels.terminal.text import printable
 from nanobot.cli.sessions import read_log
 from nanobot.cli.streams import is_shown, write_out
@@ -123,4 +124,4 @@ def _names(tools: bytes) -> list[str]:
 def chatty_tools(settings: Settings) -> frozenset[str]:
     """Return the tools whose old results may become one line."""
     tools = builtin_tools(settings.tools, environ=environment())
-    return frozenset(tool.name for tool in tools if tool.chatty)
+    return frozenset(tool.name for tool in tools if tool.chatty) | {CHATTY}

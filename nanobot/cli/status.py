@@ -41,6 +41,7 @@ def render(status: object) -> str:
         f"Config: {facts['config'] or 'none'}    Data: {facts['data_dir']}",
     ]
     lines += [_channel_line(channel) for channel in facts["channels"]] or ["Channels: none are configured"]
+    lines += [str(server["line"]) for server in facts.get("mcp", ())]
     lines += [f"Running: {turn['session']} ({turn['doing']})" for turn in facts["turns"]] or ["Running: nothing"]
     lines.append(f"Waiting: {facts['pending']} messages")
     if facts["health_url"]:

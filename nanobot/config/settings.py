@@ -12,6 +12,7 @@ from typing import Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from nanobot.agent.settings import AgentSettings
+from nanobot.agent.tools.mcp.names import label_of, server_label
 from nanobot.agent.tools.settings import BUILTIN_TOOLS, ToolSettings
 from nanobot.channels.settings import ChannelSettings
 from nanobot.config.explain import closest, explain, refuse_booleans
@@ -172,7 +173,21 @@ def _with_paths(document: Document, environ: Mapping[str, str]) -> dict[str, obj
         section = cast("dict[str, object]", log)
         if isinstance(file := section.get("file"), str) and file:
             data["log"] = section | {"file": base / _expand_home(file, environ)}
+    for server in _mcp_servers(data):
+        if isinstance(cwd := server.get("cwd"), str) and cwd:
+            server["cwd"] = base / _expand_home(cwd, environ)
     return data
+
+
+def _section(data: dict[str, object], key: str) -> dict[str, object]:
+    found = data.get(key)
+    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+
+
+def _mcp_servers(data: dict[str, object]) -> list[dict[str, object]]:
+    """Return the sections of MCP servers, as far as they are any."""
+    servers = _section(_section(_section(data, "tools"), "mcp"), "servers").values()
+    return [cast("dict[str, object]", one) for one in servers if isinstance(one, dict)]
 
 
 def _expand_home(text: str, environ: Mapping[str, str]) -> Path:
@@ -223,6 +238,7 @@ def _check_places(settings: Settings, document: Document) -> None:
 def _check_tools(tools: ToolSettings, document: Document, own: Collection[str]) -> None:
     """Refuse names of no tool: a slip would leave a tool on, or unasked for."""
     known = {*BUILTIN_TOOLS, *own}
+    servers = {label_of(name) for name in tools.mcp.servers}
     named: list[tuple[KeyPath, str, Collection[str]]] = [
         *((("tools", "disabled", at), name, BUILTIN_TOOLS) for at, name in enumerate(tools.disabled)),
         *((("tools", "ask_before", at), name, known) for at, name in enumerate(tools.ask_before)),
@@ -236,7 +252,7 @@ def _check_tools(tools: ToolSettings, document: Document, own: Collection[str]) 
     ]
     said: list[str] = []
     for key, name, there in named:
-        if name not in there:
+        if name not in there and server_label(name) not in servers:
             guess = closest(name, there)
             hint = f"did you mean {guess!r}?" if guess else f"there are: {', '.join(sorted(there))}"
             said.append(f"{document.place(key)}: no tool is called so; {hint}")

@@ -256,6 +256,7 @@ class Gateway:
                 for name, one in facts.channels.items()
             ],
             "turns": [{"session": key, "doing": doing} for key, doing in self.bot.loop.running.items()],
+            "mcp": self.bot.mcp.snapshot(),
             "pending": facts.pending,
             "disk": facts.refusing,
             "loop_lag_s": round(facts.lag_s, 3),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from nanobot.app import secrets_in
+from nanobot.config.secrets import secrets_in
 from nanobot.config.settings import Settings, find, load
 from nanobot.errors import ConfigError, NanobotError
 from nanobot.gateway import logs

@@ -22,11 +22,16 @@ ToolChoice = Literal["auto", "none"]
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as the model sees it.  ``parameters`` is a JSON schema of type object; it is never changed after."""
+    """A tool as the model sees it.  ``parameters`` is a JSON schema of type object; it is never changed after.
+
+    ``source`` names what brought the tool and may bring others while we run, such as ``mcp github``; empty: it is part of us.  No
+    model sees it.
+    """
 
     name: str
     description: str
     parameters: JsonObject
+    source: str = ""
     encoded: dict[Any, Any] = field(default_factory=dict[Any, Any], init=False, compare=False, repr=False)
 
 

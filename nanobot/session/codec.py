@@ -224,6 +224,7 @@ _WRITE: dict[str, Callable[[Any], JsonValue]] = {
     "owed": _owed_out,
     "closes": lambda closes: [as_dict(message) for message in closes],
     "lines": list,
+    "sources": list,
 }
 _READ: dict[str, Callable[[Any], Any]] = {
     "id": _str,
@@ -236,6 +237,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "route": _optional(_route_in),
     "media": _media_in,
     "owed": _owed_in,
+    "sources": _strings,
     "lines": lambda raw: tuple(_int(item) for item in raw),
     "text": _str,
     "turn": _optional(_str),

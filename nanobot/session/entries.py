@@ -152,12 +152,16 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """From here on the prompt begins with this system text and these tools (blobs)."""
+    """From here on the prompt begins with this system text and these tools (blobs).
+
+    ``sources`` are those that could have brought tools then, whether they had or not.
+    """
 
     id: EntryId
     system: BlobId
     tools: BlobId
     model: str
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

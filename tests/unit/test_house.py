@@ -14,6 +14,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from nanobot.agent.tools.mcp.settings import McpServerSettings, OAuthSettings
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.config.settings import Settings
 from nanobot.providers.settings import AnthropicSettings, OfflineSettings, OpenAISettings
@@ -120,6 +121,9 @@ def test_imports_go_downwards_only() -> None:
 # -- documents -----------------------------------------------------------------------------------------------------------------
 
 
+SERVER = "tools.mcp.servers.<name>."
+
+
 def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:  # Any: defaults of every type
     """Yield each key of a settings model with its default."""
     for name, field in model.model_fields.items():
@@ -147,6 +151,8 @@ def test_every_key_is_documented() -> None:
     for provider in (AnthropicSettings, OpenAISettings, OfflineSettings):
         keys |= {key for key, _ in keys_of(provider, "providers.<name>.")}
     keys |= {key for key, _ in keys_of(TelegramSettings, "channels.<name>.")}
+    keys |= {key for key, _ in keys_of(McpServerSettings, SERVER)}
+    keys |= {key for key, _ in keys_of(OAuthSettings, f"{SERVER}oauth.")}
 
     assert set(documented()) == keys
 
@@ -158,6 +164,7 @@ def test_documented_defaults_are_the_defaults() -> None:
     for provider in (AnthropicSettings, OpenAISettings):
         keys |= dict(keys_of(provider, "providers.<name>."))
     keys |= dict(keys_of(TelegramSettings, "channels.<name>."))
+    keys |= dict(keys_of(McpServerSettings, SERVER)) | dict(keys_of(OAuthSettings, f"{SERVER}oauth."))
     told_in_words = {"workspace", "data_dir", "providers.<name>.type", "channels.<name>.token"}
 
     wrong = {key: (written.get(key), default) for key, default in keys.items() if written.get(key) != _as_yaml(default)}

@@ -81,6 +81,7 @@ class Tool(Protocol[ArgumentsT]):
     name: str
     description: str
     arguments: type[ArgumentsT]
+    schema: JsonObject | None  # what the model is told of the arguments, where their class does not say it
     effect: Effect
     concurrent: bool  # may run beside other concurrent calls of the same iteration
     chatty: bool  # old results may become one-line placeholders
@@ -117,6 +118,7 @@ class BaseTool(Generic[ArgumentsT]):
     name: str
     description: str
     arguments: type[ArgumentsT]
+    schema: JsonObject | None = None
     effect: Effect = "opaque"
     concurrent: bool = False
     chatty: bool = False

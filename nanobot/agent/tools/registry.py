@@ -3,6 +3,9 @@
 A call is looked up by its exact name, parsed and validated before anything runs; nothing else is ever run in its place.  Errors say
 whether the name, the arguments or the run was wrong.  Text that leaves here is clean (no NULs, no lone surrogates) and redacted
 once, but not yet cut to the budget: ``results.fit`` does that, with the id of the entry that will hold it.
+
+Most tools are there from beginning to end.  Those of a *source*, such as an MCP server, may be others from one moment to the next:
+``replace`` swaps a source's whole set at once, and a call of a tool that is not there now may have a stand-in.
 """
 
 import asyncio
@@ -17,6 +20,7 @@ from pydantic import BaseModel
 
 from nanobot.agent.tools.arguments import closest, parse_arguments, validate
 from nanobot.agent.tools.base import Planned, Probed, Sourced, Tool, ToolContext
+from nanobot.agent.tools.mcp.names import CHATTY
 from nanobot.agent.tools.schema import parameters
 from nanobot.errors import MisuseError, ToolError
 from nanobot.messages import ToolCall, clean_text
@@ -57,6 +61,8 @@ class ToolRegistry:
         redact: takes secrets out of a text; applied once to each observation and error.
         default_max_chars: the budget of a result whose tool names none.
         limits: budgets by tool name; they win over the tool's own.
+        sources: names of what brings tools while we run, whether it has brought any or not.
+        absent: returns what stands in for a tool that is not there now, by its name; None if there is nothing.
 
     Raises:
         MisuseError: two tools of one name, or a name that a model cannot call.
@@ -69,23 +75,47 @@ class ToolRegistry:
         redact: Callable[[str], str] = _as_is,
         default_max_chars: int = DEFAULT_MAX_CHARS,
         limits: Mapping[str, int] | None = None,
+        sources: Iterable[str] = (),
+        absent: Callable[[str], Tool[Any] | None] = lambda name: None,
     ) -> None:
-        self._tools: dict[str, Tool[Any]] = {}
-        for tool in sorted(tools, key=lambda tool: tool.name):
-            if not _NAME.fullmatch(tool.name):
-                raise MisuseError(f"{tool.name!r} is no tool name: use 1 to 64 letters, digits, _ or -.")
-            if tool.name in self._tools:
-                raise MisuseError(f"There are two tools named {tool.name!r}; rename one.")
-            self._tools[tool.name] = tool
+        self.sources = frozenset(sources)
+        self._own = _by_name(tools)
+        self._brought: dict[str, dict[str, Tool[Any]]] = {}
+        self._tools = self._own
+        self._absent = absent
         self._redact = redact
         self._default_max_chars = default_max_chars
         self._limits = dict(limits or {})
-        self._chatty = frozenset(name for name, tool in self._tools.items() if tool.chatty)
-        self._specs = tuple(ToolSpec(t.name, t.description, parameters(t.arguments)) for t in self._tools.values())
+        self._chatty = frozenset(name for name, tool in self._own.items() if tool.chatty) | {CHATTY}
+        self._own_specs = {name: _spec(tool, "") for name, tool in self._own.items()}
+        self._brought_specs: dict[str, dict[str, ToolSpec]] = {}
+        self._specs = tuple(self._own_specs.values())
+
+    def replace(self, source: str, tools: Iterable[Tool[Any]]) -> None:
+        """Have the source bring these tools instead of those it brought before.  A call that has begun is not disturbed.
+
+        Raises:
+            MisuseError: as the constructor, or a name that another source or we ourselves have; nothing was replaced.
+        """
+        brought = _by_name(tools)
+        others = [self._own, *(named for name, named in self._brought.items() if name != source)]
+        if taken := next((name for name in brought for named in others if name in named), None):
+            raise MisuseError(f"There are two tools named {taken!r}; rename one.")
+        known = self._brought_specs.get(source, {})
+        specs = {name: _spec(tool, source) for name, tool in brought.items()}
+        self._brought[source] = brought
+        self._brought_specs[source] = {n: known[n] if known.get(n) == spec else spec for n, spec in specs.items()}
+        self._tools = {name: tool for named in (self._own, *self._brought.values()) for name, tool in named.items()}
+        every = {n: s for named in (self._own_specs, *self._brought_specs.values()) for n, s in named.items()}
+        self._specs = tuple(every[name] for name in sorted(every))
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tools as the model sees them, sorted by name; the same objects each time."""
+        """Return the tools as the model sees them, sorted by name; the same objects as long as they are the same tools."""
         return self._specs
+
+    def own_specs(self) -> tuple[ToolSpec, ...]:
+        """Return those of them that no source brought."""
+        return tuple(self._own_specs.values())
 
     def get(self, name: str) -> Tool[Any] | None:
         """Return the tool of exactly this name, if there is one."""
@@ -93,7 +123,10 @@ class ToolRegistry:
 
     @property
     def chatty(self) -> frozenset[str]:
-        """The names of the tools whose old results may become one line."""
+        """The names of the tools whose old results may become one line, and of families of them (see ``passes.is_chatty``).
+
+        It never changes: what the model sees must not depend on which server happens to be up.
+        """
         return self._chatty
 
     def max_chars(self, name: str) -> int:
@@ -108,7 +141,7 @@ class ToolRegistry:
         Raises:
             ToolError: the name or the arguments are wrong; nothing ran.
         """
-        tool = self._tools.get(call.name)
+        tool = self._tools.get(call.name) or self._absent(call.name)
         if tool is None:
             raise ToolError(self._clean(self._unknown(call.name)))
         try:
@@ -154,7 +187,8 @@ class ToolRegistry:
             async with limit:
                 return await tool.run(prepared.arguments, context), False
         except ToolError as error:
-            return f"Error while running {tool.name}: {error}", True
+            text = f"Error while running {tool.name}: {error}"
+            return Sourced(text, error.origin) if error.origin else text, True
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise
@@ -174,6 +208,22 @@ class ToolRegistry:
         close = closest(name, list(self._tools))
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         return f"Error: there is no tool named {name[:100]!r} (nothing was run).{hint} The tools are: {', '.join(self._tools)}."
+
+
+def _by_name(tools: Iterable[Tool[Any]]) -> dict[str, Tool[Any]]:
+    named: dict[str, Tool[Any]] = {}
+    for tool in sorted(tools, key=lambda tool: tool.name):
+        if not _NAME.fullmatch(tool.name):
+            raise MisuseError(f"{tool.name!r} is no tool name: use 1 to 64 letters, digits, _ or -.")
+        if tool.name in named:
+            raise MisuseError(f"There are two tools named {tool.name!r}; rename one.")
+        named[tool.name] = tool
+    return named
+
+
+def _spec(tool: Tool[Any], source: str) -> ToolSpec:
+    schema = parameters(tool.arguments) if tool.schema is None else tool.schema
+    return ToolSpec(tool.name, tool.description, schema, source)
 
 
 def _exception_line(error: BaseException) -> str:

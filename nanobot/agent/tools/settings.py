@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nanobot.agent.tools.command import SECRET_NAME
+from nanobot.agent.tools.mcp.settings import McpSettings
 from nanobot.agent.tools.rules import Rule
 from nanobot.agent.tools.sandbox.settings import SandboxSettings
 from nanobot.agent.tools.web.settings import WebSettings
@@ -67,3 +68,4 @@ class ToolSettings(BaseModel):
     )
     ask_before: tuple[str, ...] = Field(default=(), description="Names of tools that run only when an owner allows it")
     approval_timeout_s: float = Field(default=600, gt=0, description="How long a call waits to be allowed")
+    mcp: McpSettings = McpSettings()

@@ -8,6 +8,7 @@ from typing import Any, cast, get_args
 import pytest
 from pydantic import BaseModel
 
+from nanobot.agent.tools.mcp.settings import McpServerSettings, McpSettings
 from nanobot.app import Nanobot
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.config.loader import parse
@@ -267,9 +268,11 @@ def test_the_example_loads_as_it_is() -> None:
             "providers": Settings().providers,
             "agent": settings.agent.model_copy(update={"model": None}),
             "channels": {},
+            "tools": settings.tools.model_copy(update={"mcp": McpSettings()}),
         }
     ) == (load(None, HOME))
     assert not any(channel.enabled for channel in settings.channels.values())
+    assert not any(server.enabled for server in settings.tools.mcp.servers.values())
 
 
 def test_the_example_holds_every_key() -> None:
@@ -277,13 +280,18 @@ def test_the_example_holds_every_key() -> None:
     data = parse((ROOT / "config.example.yaml").read_text("utf-8"), Path("x"), {}).data
     providers = cast("Mapping[str, Mapping[str, Any]]", data["providers"])
 
-    assert not list(_missing(Settings, {**data, "channels": None}, ""))
+    tools = cast("Mapping[str, Any]", data["tools"])
+    servers = tools["mcp"]["servers"]
+
+    without = {**data, "channels": None, "tools": {**tools, "mcp": {**tools["mcp"], "servers": None}}}
+    assert not list(_missing(Settings, without, ""))
     for model in (AnthropicSettings, OpenAISettings, OfflineSettings):
         kind = model.model_fields["type"].default
         shown = next(one for one in providers.values() if one["type"] == kind)
         assert not list(_missing(model, shown, f"providers.<{kind}>."))
     channels = cast("Mapping[str, Mapping[str, Any]]", data["channels"])
     assert not list(_missing(TelegramSettings, channels["telegram"], "channels.<telegram>."))
+    assert not list(_missing(McpServerSettings, servers["files"] | servers["tracker"], "tools.mcp.servers.<name>."))
 
 
 def _missing(model: type[BaseModel], data: Mapping[str, Any], prefix: str) -> Iterator[str]:
