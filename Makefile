@@ -27,14 +27,14 @@ define setup
 	fi
 endef
 
-.PHONY: help chat test check format bench clean
+.PHONY: help chat test check format bench bench-peers clean
 
 help:
 	@echo "make chat     set up and talk to nanobot"
 	@echo "make test     set up and run the tests (ARGS=... goes to pytest)"
 	@echo "make check    all that CI checks: format, lint, types, imports, tests"
 	@echo "make format   format the code and apply safe fixes"
-	@echo "make bench    measure, against floors of the same run"
+	@echo "make bench    measure, against floors of the same run (bench-peers: and beside other projects)"
 	@echo "make clean    remove .venv and caches"
 
 chat:
@@ -62,6 +62,11 @@ bench:
 	$(call setup,[dev])
 	@$(py) -m bench.run $(ARGS)
 
+bench-peers:
+	$(call setup,[dev])
+	@$(py) -m bench.peers
+	@$(py) -m bench.run --peers $(ARGS)
+
 clean:
-	rm -rf "$(VENV)" build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf "$(VENV)" .bench .bench-* build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -7,10 +7,11 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from bench.rig import Instant, bot, turns
+from bench.history import seed
+from bench.rig import KEY, Instant, bot, turns
 from bench.table import Row
-from bench.text import LONG, seed
 
+LONG = 10_000
 TURNS = 100
 SHORT = 10
 MOST_OVER_MS = 2.0
@@ -36,7 +37,7 @@ async def latency() -> Sequence[Row]:
 
 
 async def _median_ms(folder: Path, sync: str, messages: int) -> float:
-    await seed(folder / "data", messages)
+    await seed(folder / "data", messages, key=KEY)
     async with bot(folder, Instant(), sync=sync) as nanobot:
         await turns(nanobot, 5)
         taken: list[float] = []

@@ -1,62 +1,31 @@
 """What the measurements share: a model server in another process, and a bot whose requests can be sent again without us."""
 
-import asyncio
-import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter, process_time
 from typing import Any, Literal
 
 from nanobot.app import Nanobot
 from nanobot.config.settings import Settings
-from nanobot.providers.adapter import RemoteProvider, Sdk, resolve
+from nanobot.providers.adapter import Sdk
 from nanobot.providers.anthropic import AnthropicWire
 from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse
 from nanobot.providers.openai import OpenAIWire
-from nanobot.providers.retry import Retrying
-from nanobot.providers.settings import AnthropicSettings, OpenAISettings, RetrySettings
 
 WireName = Literal["anthropic", "openai"]
 KEY = "bench:1"
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What something took, each time, in ms."""
-
-    cpu_ms: float
-    wall_ms: float
-
-
-class Meter:
-    """Measures a block: CPU of all our threads, and time on the wall."""
-
-    def __init__(self) -> None:
-        self._cpu = process_time()
-        self._wall = perf_counter()
-
-    def cost(self, times: int) -> Cost:
-        """Return what was spent since the meter was made, per time."""
-        return Cost((process_time() - self._cpu) * 1000 / times, (perf_counter() - self._wall) * 1000 / times)
-
-
-def best(costs: Sequence[Cost]) -> Cost:
-    """Return the least of each: what else the machine did is no cost of ours."""
-    return Cost(min(cost.cpu_ms for cost in costs), min(cost.wall_ms for cost in costs))
-
-
 class Recording:
-    """An ``LLMProvider`` around one that remembers the requests."""
+    """An ``LLMProvider`` around one that remembers the requests, if it shall."""
 
-    def __init__(self, inner: LLMProvider) -> None:
+    def __init__(self, inner: LLMProvider, *, keep: bool = True) -> None:
         self._inner = inner
+        self._keep = keep
         self.name = inner.name
         self.requests: list[LLMRequest] = []
 
     async def stream(self, request: LLMRequest, emit: Emit) -> LLMResponse:
-        self.requests.append(request)
+        if self._keep:
+            self.requests.append(request)
         return await self._inner.stream(request, emit)
 
     async def encoded(self, request: LLMRequest) -> list[bytes]:
@@ -111,37 +80,6 @@ class Bare:
         await self._sdk.client.close()
 
 
-@asynccontextmanager
-async def model_server() -> AsyncGenerator[str]:
-    """Run the strict local model server in another process and yield its address."""
-    command = [sys.executable, "-m", "tests.fakes.llm_server", "--port", "0", "--delay-s", "0"]
-    process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        assert process.stdout is not None
-        first = (await process.stdout.readline()).decode()
-        yield first.split()[-1]
-    finally:
-        process.terminate()
-        await process.wait()
-
-
-def wire_pair(name: WireName, url: str) -> tuple[Recording, Bare]:
-    """Return nanobot's provider for the server, and the bare SDK for the same."""
-    if name == "anthropic":
-        settings = AnthropicSettings(base_url=url)
-        remote = resolve(name, settings, base_url=url, key_variable="", environ={})
-        return _pair(AnthropicWire(settings, remote, environ={}), name, remote)
-    settings = OpenAISettings(base_url=f"{url}/v1")
-    remote = resolve(name, settings, base_url=f"{url}/v1", key_variable="", environ={})
-    return _pair(OpenAIWire(settings, remote, environ={}), name, remote)
-
-
-def _pair(wire: Any, name: str, remote: Any) -> tuple[Recording, Bare]:  # Any: as in Bare
-    return Recording(Retrying(RemoteProvider(name, wire, remote.limits), RetrySettings())), Bare(wire)
-
-
 def bot(folder: Path, provider: LLMProvider, *, sync: str = "turn", concurrency: int = 8) -> Nanobot:
     """Return a bot that lives in this folder and asks this provider; its window holds whatever a benchmark says."""
     settings = Settings.model_validate(
@@ -160,9 +98,3 @@ async def turns(nanobot: Nanobot, count: int, *, key: str = KEY) -> None:
     for index in range(count):
         result = await nanobot.process_direct(f"This is message {index} of the benchmark.", session_key=key)
         assert result.error is None, result.error
-
-
-async def sends(bare: Bare, bodies: Sequence[bytes]) -> None:
-    """Send the requests one after the other."""
-    for body in bodies:
-        await bare.send(body)

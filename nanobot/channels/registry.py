@@ -1,6 +1,8 @@
 """Make configured channels.  The only place that knows all kinds; importing it imports no SDK, building one imports its own."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import sys
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +11,10 @@ from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.channels.base import Channel, Decide, Record
 from nanobot.channels.settings import ChannelSettings
 from nanobot.channels.supervisor import Progress
+
+# What python-telegram-bot and its HTTP client import when they find it, and nobody here uses: a command line with rich and
+# pygments, and the keys of Telegram Passport.  13 MB and 130 ms.
+_UNUSED = ("httpx._main", "cryptography")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +38,8 @@ class ChannelPorts:
 
 def build_channel(name: str, settings: ChannelSettings, ports: ChannelPorts) -> Channel:
     """Return the channel for these settings."""
-    from nanobot.channels.telegram.channel import TelegramChannel  # lazily: only what the config uses
+    with _leaving_out(_UNUSED):
+        from nanobot.channels.telegram.channel import TelegramChannel  # lazily: only what the config uses
 
     return TelegramChannel(
         name,
@@ -58,3 +65,16 @@ def answer_splitter(channels: Mapping[str, ChannelSettings]) -> Callable[[Route,
         return split_with_files(text) if channels[route.channel].long_code_as_file else split_answer(text)
 
     return split
+
+
+@contextmanager
+def _leaving_out(names: tuple[str, ...]) -> Generator[None]:
+    """Have imports of these fail, as where they are not installed, unless somebody has imported them already."""
+    absent = [name for name in names if name not in sys.modules]
+    try:
+        for name in absent:
+            sys.modules[name] = None  # pyright: ignore[reportArgumentType]  # how the import system is told "there is none"
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]

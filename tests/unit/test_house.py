@@ -206,3 +206,14 @@ def test_links_lead_somewhere(document: Path) -> None:
 def _anchors(text: str) -> set[str]:
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_telegram_is_imported_without_what_nobody_uses() -> None:
+    """The Telegram channel brings neither a command line with rich nor cryptography, and leaves both importable for others."""
+    code = "from nanobot.channels.registry import _UNUSED, _leaving_out\nwith _leaving_out(_UNUSED):\n"
+    code += "    import nanobot.channels.telegram.channel\nloaded = set(sys.modules)\nimport httpx._main"
+    script = f"import sys\n{code}\nimport json; print(json.dumps(sorted(loaded)))"
+    loaded = roots(set(json.loads(python("-c", script).splitlines()[-1])))
+
+    assert "telegram" in loaded
+    assert not loaded & {"rich", "pygments", "cryptography"}
