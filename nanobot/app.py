@@ -98,6 +98,7 @@ class Nanobot:
             data_dir=settings.data_dir,
             secret_files=[config_path] if config_path else [],
             home=environ.get("HOME"),
+            shared=self._media,
         )
         redact = Redactor(secrets_in(settings))
         self.mcp = McpServers(

@@ -1,4 +1,4 @@
-"""A policy in bubblewrap's words: the command line that makes a file system of what the policy names and nothing else.  Pure.
+"""A policy in bubblewrap's words: the options that make a file system of what the policy names and nothing else.  Pure.
 
 Capabilities are dropped and further user namespaces refused, because root in a namespace is still root: without that a command of
 a daemon that runs as root could mount things back.  A daemon that is root has its commands run as an ordinary number, so that
@@ -13,14 +13,15 @@ from pathlib import PurePosixPath as Path
 from nanobot.agent.tools.sandbox.policy import HOME, Policy
 
 LAUNCHER = "/run/nanobot/launcher.py"
+ORDERS = "/run/nanobot/orders.json"
 _ORDINARY = 1000
 _OWN = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 
 
-def bwrap_argv(policy: Policy, *, bwrap: str, launcher: str, cwd: str) -> list[str]:
-    """Return bubblewrap's command line up to ``--``; the launcher's own follows inside, as ``LAUNCHER``."""
+def bwrap_options(policy: Policy, *, launcher: str, orders: str) -> list[str]:
+    """Return bubblewrap's options; inside, the launcher and its orders are ``LAUNCHER`` and ``ORDERS``."""
     uid, gid = (_ORDINARY, _ORDINARY) if policy.is_root else (policy.uid, policy.gid)
-    argv = [bwrap, "--die-with-parent", *_OWN, "--disable-userns", "--cap-drop", "ALL"]
+    argv = ["--die-with-parent", *_OWN, "--disable-userns", "--cap-drop", "ALL"]
     argv += ["--uid", str(uid), "--gid", str(gid)]
     argv += [] if policy.network == "on" else ["--unshare-net"]
     for target, link in policy.links:
@@ -29,8 +30,7 @@ def bwrap_argv(policy: Policy, *, bwrap: str, launcher: str, cwd: str) -> list[s
     argv += ["--perms", "0755", "--dir", "/run", "--perms", "0755", "--dir", "/var", "--symlink", "../tmp", "/var/tmp"]
     for option, source, path in sorted(_mounts(policy), key=lambda mount: len(Path(mount[2]).parts)):
         argv += [option, source, path] if source else ["--perms", "0500", "--size", "4096", option, path]
-    argv += ["--ro-bind", launcher, LAUNCHER, "--remount-ro", "/", "--chdir", cwd]
-    return argv
+    return [*argv, "--ro-bind", launcher, LAUNCHER, "--ro-bind", orders, ORDERS]
 
 
 def _mounts(policy: Policy) -> Iterable[tuple[str, str, str]]:

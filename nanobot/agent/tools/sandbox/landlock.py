@@ -3,13 +3,10 @@
 Landlock keeps files in and out; it has no file system of its own.  So ``HOME`` and ``TMPDIR`` lead to directories of the workspace,
 /tmp is out of reach, and processes of others can be seen in /proc, though not looked into.  What it does not see, seccomp refuses:
 sockets in the file system, any network where there is to be none, signals to the daemon on older kernels.  Modes and times of
-files outside can still be changed by who owns them; ``docs/sandbox.md`` says so.
+files outside can still be changed by who owns them; docs/sandbox.md says so.
 """
 
 from nanobot.agent.tools.sandbox.policy import Policy, Unusable
-
-MIN_ABI = 3  # before, a file outside could be truncated
-SCOPED_ABI = 6  # from then on signals and abstract sockets stay inside
 
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _LOOKED_AT = ("/proc",)

@@ -1,8 +1,8 @@
-"""Confine this process for good, then become the command: ``python -I -S launcher.py SPEC COMMAND ARGUMENT...``.
+"""Confine this process for good, then become the command: ``python -I -S launcher.py ORDERS [--read PATH]... COMMAND...``.
 
 A script of its own, stdlib only, never imported by the daemon.  It runs inside bubblewrap's namespaces, or alone where there are
-none.  SPEC (JSON) says what to do, in this order: ``signals`` back to their defaults; ``limits`` of the system; ``listen`` for the
-proxy outside, at a port of this network namespace; ``drop`` every capability; ``landlock``; ``seccomp``.
+none.  ORDERS (a file, JSON) says what to do, in this order: ``signals`` back to their defaults; ``limits`` of the system;
+``listen`` for the proxy outside, in this network namespace; then capabilities go, and ``landlock`` and ``seccomp`` come.
 
 It promises that the command runs confined or not at all: whatever cannot be done ends it with status 126 and a reason.
 
@@ -27,28 +27,34 @@ _LOOK = 1 << 2 | 1 << 3  # read files, list directories
 _READ = _LOOK | 1 << 0  # and execute
 _DEVICE = 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # write, read, truncate, ioctl
 _WRITE = (1 << 16) - 1 & ~(1 << 6 | 1 << 11)  # everything but making devices
-_RIGHTS = {"look": _LOOK, "read": _READ, "device": _DEVICE, "write": _WRITE}
+_RIGHTS = {"look": _LOOK, "read": _READ, "shared": _READ, "device": _DEVICE, "write": _WRITE}
 _OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # rights that mean something for what is no directory
+
+_MIN_ABI = 3  # before, a file outside could be truncated
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(spec: dict[str, Any], command: list[str]) -> int:
-    """Do what the spec says and become the command; return only if something failed."""
-    for number in spec["signals"]:
+def main(arguments: list[str]) -> int:
+    """Do what the orders say and become the command; return only if something failed."""
+    with open(arguments[0], encoding="utf-8") as file:
+        orders: dict[str, Any] = json.load(file)
+    command = arguments[1:]
+    shared: list[str] = []
+    while command[0] == "--read":
+        shared.append(command[1])
+        command = command[2:]
+    for number in (*orders["signals"], signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores the last two
         signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-    _limit(spec["limits"])
-    if spec.get("listen"):
-        _listen(**spec["listen"])
-    if spec["drop"]:
-        _drop_capabilities()
+    _limit(orders["limits"])
+    if "listen" in orders:
+        _listen(**orders["listen"])
+    _drop_capabilities()
     _called(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-    if spec.get("landlock") is not None:
-        _restrict(**spec["landlock"])
-    if spec["seccomp"]:
-        _filter(base64.b64decode(spec["seccomp"]))
+    grants = orders["landlock"]
+    _restrict({**grants, "shared": shared} if grants else {})
+    if orders["seccomp"]:
+        _filter(base64.b64decode(orders["seccomp"]))
     os.execvp(command[0], command)
     return 126
 
@@ -60,8 +66,9 @@ def _limit(limits: dict[str, int]) -> None:
             name, value = "RLIMIT_NPROC", value + _running()
         number = getattr(resource, name)
         hard = resource.getrlimit(number)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(number, (value, value))
+        most = value + (name == "RLIMIT_CPU")  # a second between the signal that can be told and the end
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(number, (min(value, most), most))
 
 
 def _running() -> int:
@@ -96,15 +103,16 @@ def _drop_capabilities() -> None:
     _called(_libc.capset(header, b"\0" * 24), "dropping capabilities")
 
 
-def _restrict(*, grants: dict[str, list[str]], scoped: bool, connect: bool = True) -> None:
-    """Let Landlock allow these paths and nothing else; ``scoped`` keeps signals and abstract sockets inside, where it can."""
+def _restrict(grants: dict[str, list[str]]) -> None:
+    """Let Landlock allow these paths and no others; without any it keeps signals and abstract sockets inside, where it can."""
     version = _abi()
     handled = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)) - 1 if grants else 0
-    tcp = 3 if version >= 4 and not connect else 0
-    scope = 3 if version >= 6 and scoped else 0
-    if not (handled or tcp or scope):
+    scope = 3 if version >= 6 else 0
+    if grants and version < _MIN_ABI:
+        raise OSError(0, f"the kernel's Landlock is too old ({version}; it takes {_MIN_ABI})")
+    if not (handled or scope):
         return
-    attributes = struct.pack("QQQ", handled, tcp, scope)[: 8 if version < 4 else 16 if version < 6 else 24]
+    attributes = struct.pack("QQQ", handled, 0, scope)[: 8 if version < 4 else 16 if version < 6 else 24]
     ruleset = _called(
         _call(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0)), "landlock"
     )
@@ -151,9 +159,9 @@ def _called(result: int, what: str) -> int:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main(json.loads(sys.argv[1]), sys.argv[2:]))
+        sys.exit(main(sys.argv[1:]))
     except FileNotFoundError as error:
-        sys.stderr.write(f"{error.filename or sys.argv[2]}: not found in the sandbox\n")
+        sys.stderr.write(f"{error.filename}: not found in the sandbox\n")
         sys.exit(127)
     except OSError as error:
         sys.stderr.write(f"the command was not run, because the sandbox could not be made: {error.strerror}\n")

@@ -78,13 +78,27 @@ def place(workspace: Path, data_dir: Path, *, uid: int, gid: int) -> Places:
     own = root / hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
     for path in (root, own, own / "home", own / "tmp"):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _put(
-        root / "passwd",
-        f"root:x:0:0:root:/nonexistent:/bin/sh\nagent:x:{uid}:{gid}:agent:{HOME}:/bin/bash\nnobody:x:65534:65534::/:/bin/sh\n",
+    users = (
+        f"root:x:0:0:root:/nonexistent:/bin/sh\nagent:x:{uid}:{gid}:agent:{HOME}:/bin/bash\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/bin/sh\n"
     )
-    _put(root / "group", f"root:x:0:\nagent:x:{gid}:\nnogroup:x:65534:\n")
+    _put(root / "passwd", users.encode())
+    _put(root / "group", f"root:x:0:\nagent:x:{gid}:\nnogroup:x:65534:\n".encode())
     _tidy(own / "tmp", before=time.time() - _TIDY_S)
     return Places(workspace=real, home=str(own / "home"), tmp=str(own / "tmp"), identity=str(root))
+
+
+def keep(content: bytes, directory: Path) -> str:
+    """Write a file that is named after its content, if it is not there; return its path.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = directory / hashlib.sha256(content).hexdigest()[:24]
+    if not path.exists():
+        _put(path, content)
+    os.utime(path)  # in use: what is not used for long goes
+    return str(path)
 
 
 def _interpreter() -> tuple[str, ...]:
@@ -104,11 +118,10 @@ def _readable(paths: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def _put(path: Path, text: str) -> None:
-    if not path.exists() or path.read_text() != text:
-        partial = path.with_name(f"{path.name}.{os.getpid()}")
-        partial.write_text(text)
-        partial.replace(path)
+def _put(path: Path, content: bytes) -> None:
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_bytes(content)
+    partial.replace(path)
 
 
 def _tidy(directory: Path, *, before: float) -> None:
