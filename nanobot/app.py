@@ -6,13 +6,14 @@ with ``async with``.
 
 import asyncio
 import inspect
+import logging
 import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, Unpack, cast, overload
 from zoneinfo import ZoneInfo
 
 from nanobot.agent.approvals import Approvals, Decision
@@ -33,10 +34,12 @@ from nanobot.agent.run_stage import RunStage
 from nanobot.agent.stages import Stages
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.builtin import builtin_tools
-from nanobot.agent.tools.function import function_tool
+from nanobot.agent.tools.function import ToolOptions, function_tool
 from nanobot.agent.tools.mcp.servers import McpServers
+from nanobot.agent.tools.packages import packaged_tools
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.sandbox.sandbox import Sandbox
+from nanobot.agent.tools.settings import BUILTIN_TOOLS
 from nanobot.agent.turn import TurnResult
 from nanobot.agent.unsandboxed import AskUnsandboxed
 from nanobot.bus.events import Acceptance, InboundMessage, Media, Role, SessionKey, is_plain_key
@@ -54,6 +57,10 @@ from nanobot.session.disk import Disk
 from nanobot.session.entries import Delivery, EntryId
 from nanobot.session.jsonl import JsonlStore
 from nanobot.session.manager import SessionManager
+
+log = logging.getLogger(__name__)
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 
 _SWEEP_S = 15.0  # how often idle sessions are looked for
 
@@ -104,9 +111,11 @@ class Nanobot:
         self.mcp = McpServers(
             settings.tools.mcp, workspace=settings.workspace, data_dir=settings.data_dir, redact=redact
         )
+        own = [_as_tool(tool) for tool in tools]
+        self._own_tools = {tool.name for tool in own}
         self.tools = _registry(
             settings,
-            map(_as_tool, tools),
+            own,
             environ=environ,
             config_path=config_path,
             media=self._media,
@@ -133,7 +142,11 @@ class Nanobot:
             ],
         )
         self._consolidator = Consolidator(
-            models=self.models, agent=agent, events=self.events, sessions=self.sessions, chatty=self.tools.chatty
+            models=self.models,
+            agent=agent,
+            events=self.events,
+            sessions=self.sessions,
+            chatty=lambda: self.tools.chatty,
         )
         ttl = agent.session_ttl_minutes
         self._idle = AutoCompact(self._consolidator, sessions=self.sessions, ttl_s=ttl * 60) if ttl else None
@@ -197,6 +210,33 @@ class Nanobot:
         given = self.settings.tools
         rules = placed(given.rules, ask_before=given.ask_before, is_confined=given.restrict_to_workspace)
         return RuleGate(rules, self.tools)
+
+    @overload
+    def tool(self, function: FunctionT, /) -> FunctionT: ...
+
+    @overload
+    def tool(self, /, **options: Unpack[ToolOptions]) -> Callable[[FunctionT], FunctionT]: ...
+
+    def tool(
+        self, function: FunctionT | None = None, /, **options: Unpack[ToolOptions]
+    ) -> FunctionT | Callable[[FunctionT], FunctionT]:
+        """Make a typed function a tool, from the next Turn on: ``@bot.tool`` or ``@bot.tool(effect="pure", timeout_s=5)``.
+
+        The function stays what it is.  It takes the place of a built-in tool of its name.
+
+        Raises:
+            MisuseError: a model could not call it, or there is a tool of yours with its name.
+        """
+
+        def register(given: FunctionT) -> FunctionT:
+            made = function_tool(given, **options)
+            if made.name in self._own_tools:
+                raise MisuseError(f"There are two tools named {made.name!r}; rename one, or pass name=.")
+            self.tools.put(made)
+            self._own_tools.add(made.name)
+            return given
+
+        return register if function is None else register(function)
 
     # -- for scripts -----------------------------------------------------------------------------------------------------------
 
@@ -298,8 +338,11 @@ def _registry(
     redact: Redactor,
     mcp: McpServers,
 ) -> ToolRegistry:
-    """Return the built-in tools with a script's own, which win over those of the same name."""
+    """Return the built-in tools and those of packages with a script's own, which win over those of the same name."""
     most_chars = settings.agent.max_tool_result_chars
+    packaged = packaged_tools(disabled=settings.tools.disabled, taken=BUILTIN_TOOLS)
+    for fault in packaged.faults:
+        log.warning("%s", fault)
     builtin = builtin_tools(
         settings.tools,
         environ=environ,
@@ -307,11 +350,12 @@ def _registry(
         extra_roots=[media],
         default_max_chars=most_chars,
         sandbox=sandbox,
+        others=packaged.names,
     )
     given = list(own)
     named = {tool.name for tool in given}
     return ToolRegistry(
-        [*(tool for tool in (*builtin, *mcp.tools()) if tool.name not in named), *given],
+        [*(tool for tool in (*builtin, *packaged.tools, *mcp.tools()) if tool.name not in named), *given],
         redact=redact,
         default_max_chars=most_chars,
         limits=settings.tools.limits,

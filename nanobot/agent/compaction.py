@@ -7,7 +7,7 @@ alone until much more was said, and plain leaving out (``agent.plan``) does with
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nanobot.agent.govern import prompt_budget
@@ -66,7 +66,7 @@ class Consolidator:
         agent: the agent's settings.
         events: hears of each summary that was swapped in.
         sessions: pins a session while its summary is made.
-        chatty: the tools whose old results may become one line.
+        chatty: names the tools whose old results may become one line.
         wait_s: how long ``/compact`` waits for its summary before it answers.
     """
 
@@ -77,7 +77,7 @@ class Consolidator:
         agent: AgentSettings,
         events: RuntimeEventBus,
         sessions: SessionManager,
-        chatty: frozenset[str] = frozenset(),
+        chatty: Callable[[], frozenset[str]] = frozenset,
         wait_s: float = 30.0,
     ) -> None:
         self._models = models
@@ -241,7 +241,7 @@ class Consolidator:
         return usage.input_tokens + usage.output_tokens
 
     def _boundaries(self, session: Session) -> Boundaries:
-        return at_cuts(Boundaries(chatty=self._chatty), session.log.cuts)
+        return at_cuts(Boundaries(chatty=self._chatty()), session.log.cuts)
 
     # -- swapping in -----------------------------------------------------------------------------------------------------------
 

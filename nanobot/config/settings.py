@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from nanobot.agent.settings import AgentSettings
 from nanobot.agent.tools.mcp.names import label_of, server_label
+from nanobot.agent.tools.packages import packaged_tools
 from nanobot.agent.tools.settings import BUILTIN_TOOLS, ToolSettings
 from nanobot.channels.settings import ChannelSettings
 from nanobot.config.explain import closest, explain, refuse_booleans
@@ -239,8 +240,13 @@ def _check_tools(tools: ToolSettings, document: Document, own: Collection[str]) 
     """Refuse names of no tool: a slip would leave a tool on, or unasked for."""
     known = {*BUILTIN_TOOLS, *own}
     servers = {label_of(name) for name in tools.mcp.servers}
+    spoken = {*tools.disabled, *tools.ask_before, *tools.limits, *(name for rule in tools.rules for name in rule.tool)}
+    packaged = frozenset[str]()
+    if spoken - known:  # only then: this imports them
+        packaged = packaged_tools(disabled=tools.disabled, taken=BUILTIN_TOOLS).names
+    known |= packaged
     named: list[tuple[KeyPath, str, Collection[str]]] = [
-        *((("tools", "disabled", at), name, BUILTIN_TOOLS) for at, name in enumerate(tools.disabled)),
+        *((("tools", "disabled", at), name, {*BUILTIN_TOOLS, *packaged}) for at, name in enumerate(tools.disabled)),
         *((("tools", "ask_before", at), name, known) for at, name in enumerate(tools.ask_before)),
         *((("tools", "limits", name), name, known) for name in tools.limits),
         *(

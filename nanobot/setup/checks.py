@@ -13,11 +13,14 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from nanobot.agent.tools.packages import packaged_tools
 from nanobot.agent.tools.ripgrep import find_rg
+from nanobot.agent.tools.settings import BUILTIN_TOOLS
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.config.settings import Settings, find, load
 from nanobot.errors import AuthFailed, ConfigError
@@ -55,6 +58,7 @@ class Surroundings:
     fetch: Fetch = fetch
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     free_bytes: Callable[[Path], int] = field(default=lambda path: shutil.disk_usage(path).free)
+    has_module: Callable[[str], bool] = field(default=lambda name: find_spec(name) is not None)
     try_writing: Callable[[Path], None] = field(default=lambda path: _try_writing(path))
 
 
@@ -71,6 +75,7 @@ def examine(around: Surroundings) -> Iterator[Finding]:
     yield from _places(settings, around)
     yield from _time(settings)
     yield from _programs(around)
+    yield from _tools(settings, around)
     if around.asks:
         yield from _models(settings, around)
     yield from _channels(settings, around)
@@ -161,6 +166,13 @@ def _programs(around: Surroundings) -> Iterator[Finding]:
         yield Finding("ripgrep", "ok", str(ripgrep))
     if shutil.which("git", path=around.environ.get("PATH")) is None:
         yield Finding("git", "careful", "the agent's commands will not find git in PATH", "install git")
+
+
+def _tools(settings: Settings, around: Surroundings) -> Iterator[Finding]:
+    if settings.tools.web.search.provider == "ddgs" and not around.has_module("ddgs"):
+        yield Finding("web search", "bad", "ddgs is not installed: web_search cannot work", "pip install nanobot[web]")
+    for fault in packaged_tools(disabled=settings.tools.disabled, taken=BUILTIN_TOOLS).faults:
+        yield Finding("packages", "careful", fault, "update or remove that package, or name it in tools.disabled")
 
 
 # -- servers -----------------------------------------------------------------------------------------------------------------------

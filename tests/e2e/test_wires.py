@@ -1,10 +1,13 @@
 """Whole Turns over both wires and real sockets: every request is accepted, every log is legal and goes on after a restart."""
 
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Optional
 
 import pytest
+from pydantic import BaseModel
 
+from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.turn import TurnResult
 from tests.e2e.bots import KEY, WIRES, Wire, bot_on, impatient, log_faults
 from tests.fakes.llm_server import Call, LLMServer, Oddity, Reply, Tokens
@@ -197,3 +200,53 @@ async def test_a_stream_without_its_last_event(wire: Wire, tmp_path: Path) -> No
 
         assert (result.content, result.error) == ("whole", None)
         assert await log_faults(tmp_path) == []
+
+
+class Size(Enum):
+    """How large."""
+
+    SMALL = "s"
+    LARGE = "l"
+
+
+class Topping(BaseModel):
+    """What goes on it."""
+
+    name: str
+    grams: int = 20
+
+
+@BOTH
+async def test_own_tools_of_any_types_are_taken(wire: Wire, tmp_path: Path) -> None:
+    """A decorated function with enums, nested models, unions and options is offered, called and answered on both wires."""
+    arguments = {"size": "l", "toppings": [{"name": "basil"}], "note": None, "wish": {"name": "oil", "grams": 5}}
+    async with LLMServer([Reply("", [Call("bake", arguments)]), Reply("done")]) as server:
+        (tmp_path / "workspace").mkdir()
+        async with bot_on(server, wire, tmp_path) as bot:
+
+            @bot.tool(effect="pure")
+            async def bake(
+                context: ToolContext,
+                size: Size,
+                toppings: list[Topping],
+                wish: Topping | str,
+                note: Optional[Literal["crisp", "soft"]] = None,  # noqa: UP045  # as people write it
+                side: Size | None = None,
+            ) -> dict[str, object]:
+                """Bake a pizza.
+
+                Args:
+                    size: how large
+                """
+                assert isinstance(wish, Topping)
+                return {"size": size.name, "first": toppings[0].grams, "wish": wish.grams, "in": context.session_key}
+
+            result = await bot.process_direct("pizza", session_key=KEY)
+
+        assert (result.content, result.tools_used, result.error) == ("done", ("bake",), None)
+        assert server.refusals == []
+        seen = server.chats[1].raw.decode()
+        assert '\\"size\\": \\"LARGE\\", \\"first\\": 20, \\"wish\\": 5' in seen
+        assert "how large" in seen
+        assert "$ref" not in seen
+        await goes_on(server, wire, tmp_path)

@@ -151,7 +151,7 @@ class Agent:
             agent=self.settings,
             events=self.runtime,
             sessions=self.sessions,
-            chatty=registry.chatty,
+            chatty=lambda: registry.chatty,
         )
         stages = Stages(models=models, run_stage=run_stage, compactor=self.consolidator, bus=self.bus)
         self.loop = AgentLoop(sessions=self.sessions, stages=stages, bus=self.bus, events=self.runtime)

@@ -1,6 +1,6 @@
 """The tools that come with nanobot, built from the settings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ def builtin_tools(
     extra_roots: Sequence[Path] = (),
     default_max_chars: int = DEFAULT_MAX_CHARS,
     sandbox: Sandbox | None = None,
+    others: Collection[str] = (),
 ) -> list[Tool[Any]]:
     """Return the tools that the settings want.
 
@@ -38,9 +39,10 @@ def builtin_tools(
         extra_roots: directories outside the workspace that file tools may use, such as received media.
         default_max_chars: the budget of a result, as the registry has it.
         sandbox: what commands run in; None runs them with our rights.
+        others: names that are no tools of ours and may be turned off too.
 
     Raises:
-        ConfigError: ``tools.disabled`` names no tool of ours.
+        ConfigError: ``tools.disabled`` names no tool.
     """
     rules = PathRules(settings.restrict_to_workspace, tuple(extra_roots), tuple(denied))
     limit = settings.limits.get
@@ -61,7 +63,7 @@ def builtin_tools(
         command,
         *web_tools(settings.web, environ=environ),
     ]
-    known = {tool.name for tool in tools} | set(BUILTIN_TOOLS)
+    known = {*(tool.name for tool in tools), *BUILTIN_TOOLS, *others}
     if unknown := [name for name in settings.disabled if name not in known]:
         raise ConfigError(
             f"tools.disabled names {unknown[0]!r}, which is no tool; there are {', '.join(sorted(known))}."

@@ -79,17 +79,35 @@ class ToolRegistry:
         absent: Callable[[str], Tool[Any] | None] = lambda name: None,
     ) -> None:
         self.sources = frozenset(sources)
-        self._own = _by_name(tools)
         self._brought: dict[str, dict[str, Tool[Any]]] = {}
-        self._tools = self._own
+        self._brought_specs: dict[str, dict[str, ToolSpec]] = {}
         self._absent = absent
         self._redact = redact
         self._default_max_chars = default_max_chars
         self._limits = dict(limits or {})
-        self._chatty = frozenset(name for name, tool in self._own.items() if tool.chatty) | {CHATTY}
-        self._own_specs = {name: _spec(tool, "") for name, tool in self._own.items()}
-        self._brought_specs: dict[str, dict[str, ToolSpec]] = {}
-        self._specs = tuple(self._own_specs.values())
+        self._own: dict[str, Tool[Any]] = {}
+        self._own_specs: dict[str, ToolSpec] = {}
+        self._own_ones(tools)
+
+    def put(self, tool: Tool[Any]) -> None:
+        """Have this tool of our own from the next Turn on, in place of ours of its name if there is one.
+
+        Raises:
+            MisuseError: its name is none that a model can call, or a source's.
+        """
+        self._own_ones([*(one for one in self._own.values() if one.name != tool.name), tool])
+
+    def _own_ones(self, tools: Iterable[Tool[Any]]) -> None:
+        own = _by_name(tools)
+        if taken := next((name for named in self._brought.values() for name in named if name in own), None):
+            raise MisuseError(f"There are two tools named {taken!r}; rename one.")
+        self._own_specs = {
+            name: self._own_specs[name] if self._own.get(name) is tool else _spec(tool, "")
+            for name, tool in own.items()
+        }
+        self._own = own
+        self._chatty = frozenset(name for name, tool in own.items() if tool.chatty) | {CHATTY}
+        self._arrange()
 
     def replace(self, source: str, tools: Iterable[Tool[Any]]) -> None:
         """Have the source bring these tools instead of those it brought before.  A call that has begun is not disturbed.
@@ -105,6 +123,9 @@ class ToolRegistry:
         specs = {name: _spec(tool, source) for name, tool in brought.items()}
         self._brought[source] = brought
         self._brought_specs[source] = {n: known[n] if known.get(n) == spec else spec for n, spec in specs.items()}
+        self._arrange()
+
+    def _arrange(self) -> None:
         self._tools = {name: tool for named in (self._own, *self._brought.values()) for name, tool in named.items()}
         every = {n: s for named in (self._own_specs, *self._brought_specs.values()) for n, s in named.items()}
         self._specs = tuple(every[name] for name in sorted(every))
@@ -125,7 +146,7 @@ class ToolRegistry:
     def chatty(self) -> frozenset[str]:
         """The names of the tools whose old results may become one line, and of families of them (see ``passes.is_chatty``).
 
-        It never changes: what the model sees must not depend on which server happens to be up.
+        Sources do not change it: what the model sees must not depend on which server happens to be up.
         """
         return self._chatty
 

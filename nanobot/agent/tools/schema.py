@@ -30,12 +30,10 @@ def _simplify(node: Any, definitions: JsonObject, depth: int) -> Any:
         return [_simplify(item, definitions, depth) for item in cast("list[Any]", node)]
     if not isinstance(node, dict):
         return node
-    schema = dict(cast("JsonObject", node))
-    target = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    if target in definitions and depth < _DEPTH and not _refers_to(definitions[target], target, definitions):
-        schema.pop("$ref")
-        schema = {**cast("JsonObject", definitions[target]), **schema}
-    schema = _without_null(schema)
+    schema = _without_null(_inlined(dict(cast("JsonObject", node)), definitions, depth))
+    schema = _inlined(schema, definitions, depth)  # "X or null" may have left a reference to X
+    if schema.pop("discriminator", None) is not None:  # it names $defs, and not every vendor knows oneOf
+        schema["anyOf"] = schema.pop("oneOf", [])
     out: JsonObject = {}
     for key, value in schema.items():
         if key == "title" and isinstance(value, str):
@@ -47,6 +45,14 @@ def _simplify(node: Any, definitions: JsonObject, depth: int) -> Any:
         else:
             out[key] = _simplify(value, definitions, depth + 1)
     return out
+
+
+def _inlined(schema: JsonObject, definitions: JsonObject, depth: int) -> JsonObject:
+    target = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    if target not in definitions or depth >= _DEPTH or _refers_to(definitions[target], target, definitions):
+        return schema
+    own = {key: value for key, value in schema.items() if key != "$ref"}
+    return {**cast("JsonObject", definitions[target]), **own}
 
 
 def _without_null(schema: JsonObject) -> JsonObject:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -122,6 +123,35 @@ def test_advice_fits_why_a_place_cannot_be_written(tmp_path: Path, number: int, 
     finding = found(around(tmp_path, config, try_writing=try_writing, asks=False))["data"]
 
     assert finding.fix == fix.format(tmp_path)
+
+
+def test_a_search_that_cannot_work_is_told(tmp_path: Path) -> None:
+    """The keyless search needs an extra."""
+    config = CONFIG + "tools: {web: {search: {provider: ddgs}}}\n"
+
+    def missing(name: str) -> bool:
+        return False
+
+    def there(name: str) -> bool:
+        return True
+
+    told = found(around(tmp_path, config, has_module=missing))["web search"]
+    assert "web search" not in found(around(tmp_path, config, has_module=there))
+    assert (told.level, told.fix) == ("bad", "pip install nanobot[web]")
+
+
+def test_a_package_whose_tools_cannot_be_loaded_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name, and how to go on without it."""
+    info = tmp_path / "site" / "broken-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[nanobot.tools]\nweather = no_such_module:say\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])
+
+    told = found(around(tmp_path))["packages"]
+
+    assert told.text.startswith("tools of the package 'broken' (weather): it cannot be loaded: ModuleNotFoundError")
+    assert "tools.disabled" in told.fix
 
 
 def test_an_unknown_time_zone_is_told(tmp_path: Path) -> None:

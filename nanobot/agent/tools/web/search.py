@@ -1,7 +1,6 @@
 """``web_search``: a few results of the service that the owner chose."""
 
 import asyncio
-import importlib.util
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
@@ -145,11 +144,6 @@ def by_ddgs(*, proxy: str | None, load: Callable[[], Any] | None = None) -> Sear
             ) from error
 
     return search
-
-
-def is_ddgs_installed() -> bool:
-    """Say whether the search without a key can work."""
-    return importlib.util.find_spec("ddgs") is not None
 
 
 def _ddgs() -> Any:  # Any: its class; the package is an extra

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.base import Sourced, ToolContext
 from nanobot.agent.tools.function import function_tool
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.errors import MisuseError, ToolError
@@ -61,6 +61,56 @@ def test_signature_and_docstring_are_what_the_model_sees() -> None:
         },
         "required": ["city"],
         "additionalProperties": False,
+    }
+
+
+def test_the_args_section_describes_the_parameters() -> None:
+    """And goes from the description; what stands in the annotation wins."""
+
+    def send(to: str, text: Annotated[str, Field(description="Plain text")], soon: bool = False) -> str:
+        """Send it.
+
+        Args:
+            to: who gets it
+            text: something else
+            soon: before the others
+        """
+        return to + text + str(soon)
+
+    (spec,) = ToolRegistry([function_tool(send)]).specs()
+
+    assert spec.description == "Send it."
+    assert spec.parameters["properties"] == {
+        "to": {"description": "who gets it", "type": "string"},
+        "text": {"description": "Plain text", "type": "string"},
+        "soon": {"default": False, "description": "before the others", "type": "boolean"},
+    }
+
+
+async def test_a_function_may_say_whose_words_its_result_is(bench: Bench) -> None:
+    """So that they are marked for the model, as those of a page are."""
+
+    def post() -> Sourced:
+        """Read the post."""
+        return Sourced("dear sir", origin="post")
+
+    observation = await bench.call(function_tool(post, outward=True))
+
+    assert (observation.text, observation.origin) == ("dear sir", "post")
+    assert function_tool(post, outward=True).outward
+
+
+def test_a_default_may_be_a_field() -> None:
+    """As pydantic has it."""
+
+    def roll(sides: int = Field(default=6, ge=2, description="of the die")) -> int:
+        """Roll a die."""
+        return sides
+
+    (spec,) = ToolRegistry([function_tool(roll)]).specs()
+
+    assert spec.parameters["properties"] == {
+        "sides": {"default": 6, "description": "of the die", "minimum": 2, "type": "integer"}
     }
 
 

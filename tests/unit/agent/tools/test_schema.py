@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from datetime import date
+from enum import Enum
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -33,6 +36,43 @@ def test_titles_and_nulls_go_and_definitions_are_inlined() -> None:
         "required": ["title"],
         "additionalProperties": False,
     }
+
+
+class Kind(Enum):
+    GREEN = "green"
+    RED = "red"
+
+
+class Cat(ToolArguments):
+    kind: Literal["cat"]
+    lives: int = 9
+
+
+class Dog(ToolArguments):
+    kind: Literal["dog"]
+
+
+class Everything(ToolArguments):
+    kind: Kind
+    other: Kind | None = None
+    pet: Annotated[Cat | Dog, Field(discriminator="kind")]
+    pets: list[Cat | Dog] = Field(default_factory=list[Cat | Dog])
+    by_name: dict[str, Leaf] = Field(default_factory=dict[str, Leaf])
+    when: date | None = None
+    must: int | None
+    pair: tuple[int, str] = (1, "a")
+
+
+def test_b32_no_reference_is_left_where_none_is_needed() -> None:
+    """Enums, "X or null", nested models and unions told apart by a field: no $ref, no oneOf, and each type is one name."""
+    found = parameters(Everything)
+
+    text = json.dumps(found)
+    properties: Any = found["properties"]
+    assert not [word for word in ("$ref", "$defs", "discriminator", "oneOf", '"type": [') if word in text]
+    assert properties["other"] == {"enum": ["green", "red"], "type": "string"}
+    assert [branch["properties"]["kind"]["const"] for branch in properties["pet"]["anyOf"]] == ["cat", "dog"]
+    assert properties["when"] == {"format": "date", "type": "string"}
 
 
 def test_b32_schemas_with_references_and_unions_stay_legal() -> None:
