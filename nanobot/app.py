@@ -42,7 +42,7 @@ from nanobot.agent.tools.sandbox.sandbox import Sandbox
 from nanobot.agent.tools.settings import BUILTIN_TOOLS
 from nanobot.agent.turn import TurnResult
 from nanobot.agent.unsandboxed import AskUnsandboxed
-from nanobot.bus.events import Acceptance, InboundMessage, Media, Role, SessionKey, is_plain_key
+from nanobot.bus.events import Acceptance, InboundMessage, Media, Role, Route, SessionKey, is_plain_key
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished
@@ -85,6 +85,7 @@ class Nanobot:
         around: Callable[[LLMProvider], LLMProvider] = lambda provider: provider,
         split: Split = whole,
         fetch: Fetch = nowhere,
+        max_file_bytes: Callable[[Route], int | None] = lambda route: None,
         disk: Disk | None = None,
     ) -> None:
         environ = environment() if environ is None else environ
@@ -140,6 +141,8 @@ class Nanobot:
                 self._rule_gate(),
                 AskUnsandboxed(self.sandbox),
             ],
+            media=self._media,
+            max_file_bytes=max_file_bytes,
         )
         self._consolidator = Consolidator(
             models=self.models,

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from nanobot.agent.govern import Decided
 from nanobot.agent.tools.base import Planned, ToolContext
+from nanobot.bus.events import Media
 from nanobot.bus.runtime_events import TurnEvent
 from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from nanobot.providers.base import LLMResponse
@@ -28,7 +29,9 @@ class MemoryCheckpoint:
         """Keep the answer."""
         self.messages.append(message)
 
-    def result(self, message: ToolMessage, *, blob: BlobId | None, duration_ms: float) -> None:
+    def result(
+        self, message: ToolMessage, *, blob: BlobId | None, duration_ms: float, media: tuple[Media, ...] = ()
+    ) -> None:
         """Keep the result."""
         self.messages.append(message)
 

@@ -144,7 +144,7 @@ class CallRunner:
         entry = spec.checkpoint.new_id()
         text = self._fitted(call, observation, entry=entry if blob else "").text
         message = ToolMessage(call.id, call.name, text, is_error=observation.is_error, entry=entry)
-        spec.checkpoint.result(message, blob=blob, duration_ms=observation.duration_ms)
+        spec.checkpoint.result(message, blob=blob, duration_ms=observation.duration_ms, media=observation.media)
         self._said(message)
         self.events.append(ToolEvent(call.id, call.name, observation.is_error, observation.duration_ms))
         spec.emit(

@@ -1,17 +1,25 @@
 """What is said when a Turn ends, and how its open calls are answered.  Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from nanobot.agent.repair import INTERRUPTED
 from nanobot.agent.spec import AgentRunResult
-from nanobot.bus.events import OutboundMessage, Route
+from nanobot.bus.events import Media, OutboundMessage, Route
 from nanobot.messages import ToolCall, ToolMessage
-from nanobot.session.entries import EntryId
+from nanobot.session.entries import EntryId, Owed
 
 Parts: TypeAlias = tuple[tuple[int, int], ...]
-Split: TypeAlias = Callable[[Route, str], Parts]  # cuts an answer into the parts that its channel can send
+
+
+class Split(Protocol):
+    """Cuts an answer into the parts that its channel can send."""
+
+    def __call__(self, route: Route, text: str, *, is_caption: bool = False) -> Parts:
+        """Return the parts; of a file's caption, the first is what goes with the file (and may be empty)."""
+        ...
+
 
 _STOPPED_CALLS = {
     "user_stop": "[stopped by the user while it ran; outcome unknown: check before you repeat it]",
@@ -49,12 +57,38 @@ def closing_results(calls: Iterable[ToolCall], *, entry: EntryId, stop_reason: s
     return tuple(ToolMessage(call.id, call.name, text, is_error=True, entry=entry) for call in calls)
 
 
-def whole(route: Route, text: str) -> Parts:
+def whole(route: Route, text: str, *, is_caption: bool = False) -> Parts:
     """Return the text as one part."""
     return ((0, len(text)),)
 
 
-def with_notice(message: OutboundMessage, notice: str, split: Split) -> OutboundMessage:
+def owed_to(turn: str, route: Route | None, text: str, files: Sequence[Media], split: Split) -> tuple[Owed, ...]:
+    """Return what a Turn owes to its chat: each file by itself, in the order of the calls, then the text.
+
+    Only what comes first is a reply to what was asked.
+    """
+    if route is None:
+        return ()
+    owed: list[Owed] = []
+    for number, media in enumerate(files, 1):
+        owed.append(
+            Owed(out=f"{turn}.{number}", route=route, parts=split(route, media.caption, is_caption=True), media=media)
+        )
+        route = replace(route, reply_to=None)
+    if text:
+        owed.append(Owed(out=f"{turn}.0", route=route, parts=split(route, text), anew=bool(files)))
+    return tuple(owed)
+
+
+def noticed(messages: tuple[OutboundMessage, ...], notice: str, split: Split) -> tuple[OutboundMessage, ...]:
+    """Put a line before what is owed: before the text, or else into the first file's caption."""
+    if not notice or not messages:
+        return messages
+    first = next((message for message in messages if message.media is None), messages[0])
+    return tuple(_with_notice(message, notice, split) if message is first else message for message in messages)
+
+
+def _with_notice(message: OutboundMessage, notice: str, split: Split) -> OutboundMessage:
     """Put a line before an answer whose parts are owed already: into its first part, so that the parts stay the same.
 
     Only where that part would grow too long is the answer cut anew.
@@ -63,6 +97,7 @@ def with_notice(message: OutboundMessage, notice: str, split: Split) -> Outbound
     text = before + message.text
     first, *others = [(start + len(before), end + len(before)) for start, end in message.parts]
     parts = ((0, first[1]), *others)
-    if len(split(message.route, text[: first[1]])) > 1:
-        parts = split(message.route, text)
+    is_caption = message.media is not None
+    if len(split(message.route, text[: first[1]], is_caption=is_caption)) > 1:
+        parts = split(message.route, text, is_caption=is_caption)
     return replace(message, text=text, parts=parts, states=("owed",) * len(parts), refs=(None,) * len(parts))

@@ -201,6 +201,8 @@ async def _undo(context: CommandContext, rest: str) -> Outcome:
         notes.append("Files were left as they are.")
     if "exec" in used:
         notes.append("Not undone: what commands did.")
+    if "send_file" in used:
+        notes.append("Files that were sent already stay in the chat.")
     return Outcome(text="\n".join([f"Took back: {_short(said)}", *notes]), effect={"type": "undo", "target": turn})
 
 

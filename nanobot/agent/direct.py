@@ -90,4 +90,5 @@ def _result(key: SessionKey, recorded: Recorded) -> TurnResult:
         iterations=finished.iterations,
         error=finished.error,
         session_key=key,
+        files=recorded.files,
     )

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from nanobot.agent.govern import Decided
 from nanobot.agent.tools.base import Planned
+from nanobot.bus.events import Media
 from nanobot.errors import DiskRefused, SessionError, StopCause, TurnStopped
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
 from nanobot.providers.base import LLMResponse
@@ -53,9 +54,18 @@ class TurnRecorder:
             )
         )
 
-    def result(self, message: ToolMessage, *, blob: BlobId | None, duration_ms: float) -> None:
-        """Log a call's result."""
-        step = Step(id=message.entry, turn=self._turn, message=message, blob=blob, duration_ms=round(duration_ms, 1))
+    def result(
+        self, message: ToolMessage, *, blob: BlobId | None, duration_ms: float, media: tuple[Media, ...] = ()
+    ) -> None:
+        """Log a call's result, and with it what is owed from then on."""
+        step = Step(
+            id=message.entry,
+            turn=self._turn,
+            message=message,
+            blob=blob,
+            duration_ms=round(duration_ms, 1),
+            media=media,
+        )
         self._result = self._session.append(step)
 
     async def written(self) -> bool:

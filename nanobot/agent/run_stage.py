@@ -29,6 +29,7 @@ from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import Running, TurnContext
 from nanobot.agent.undo import file_changes, prune_scratch, take_back
 from nanobot.agent.watched import WatchedEmit
+from nanobot.bus.events import Route
 from nanobot.messages import ToolCall, UserMessage
 from nanobot.session.files import stem
 from nanobot.session.manager import Session
@@ -42,7 +43,8 @@ _SEARCHED_ENTRIES = 10_000  # how far back an undo looks for what a Turn did to 
 class RunStage:
     """Runs a Turn's run.
 
-    ``slots`` bounds the Turns that run at once; ``scratch`` holds files of running calls; ``now`` is the clock on the wall.
+    ``slots`` bounds the Turns that run at once; ``scratch`` holds files of running calls; ``now`` is the clock on the wall;
+    ``media`` is where files that are sent are kept; ``max_file_bytes`` says how large a file a chat takes (None: any).
     """
 
     settings: AgentSettings
@@ -56,6 +58,8 @@ class RunStage:
     gates: Sequence[Gate] = ()
     ratios: Ratios = field(default_factory=Ratios)
     memos: Memos = field(default_factory=Memos)
+    media: Path | None = None
+    max_file_bytes: Callable[[Route], int | None] = lambda route: None
     comply_s: float = 15.0  # for a stopped run to end: longer than exec takes to end a whole tree of processes
 
     async def run(self, context: TurnContext, model: Model, head: FrozenHead) -> AgentRunResult:
@@ -229,6 +233,8 @@ class RunStage:
             workspace=self.builder.workspace,
             scratch=self._scratch_of(session) / context.turn,
             full_result=session.full_result,
+            media=self.media,
+            max_file_bytes=self.max_file_bytes(opened.route) if opened and opened.route else None,
         )
 
 

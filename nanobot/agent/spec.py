@@ -12,6 +12,7 @@ from nanobot.agent.meter import Ratios, Reported
 from nanobot.agent.passes import Boundaries
 from nanobot.agent.tools.base import Planned, ToolContext
 from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.bus.events import Media
 from nanobot.bus.runtime_events import TurnEvent, Usage
 from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import LLMResponse, ToolSpec
@@ -29,8 +30,10 @@ class Checkpoint(Protocol):
         """Log a model's answer, before anything is done about it."""
         ...
 
-    def result(self, message: ToolMessage, *, blob: BlobId | None, duration_ms: float) -> None:
-        """Log a call's result; ``blob`` holds the full text of one that was cut."""
+    def result(
+        self, message: ToolMessage, *, blob: BlobId | None, duration_ms: float, media: tuple[Media, ...] = ()
+    ) -> None:
+        """Log a call's result; ``blob`` holds the full text of one that was cut, ``media`` is owed to the Turn's chat."""
         ...
 
     async def written(self) -> bool:

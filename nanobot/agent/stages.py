@@ -11,7 +11,7 @@ from typing import Protocol
 
 from nanobot.agent import commands
 from nanobot.agent.approvals import Decision
-from nanobot.agent.closing import Split, closing_results, told, unkept, whole, with_notice
+from nanobot.agent.closing import Split, closing_results, noticed, owed_to, told, unkept, whole
 from nanobot.agent.commands import CommandContext, Outcome
 from nanobot.agent.fetching import without_files
 from nanobot.agent.head import Heads
@@ -164,6 +164,7 @@ class Stages:
             iterations=sum(row.finish is not None for row in rows),
             error=run.error,
             session_key=session.key,
+            files=session.log.open.files if session.log.open else (),
         )
         if run.stop_reason != "shutdown":
             context.result = await self._close(context, run, context.result)
@@ -233,15 +234,14 @@ class Stages:
             content=None if by_reference else text,
             error=run.error,
             closes=closing_results(mine.calls.values() if mine else (), entry=entry, stop_reason=run.stop_reason),
-            owed=self._owed(f"{context.turn}.0", route, text),
+            owed=owed_to(context.turn, route, text, mine.files if mine else (), self.split),
         )
         notice = await _notice(session, finished)
         context.outbound = self._outbound(session, finished, text, "" if refusing else notice)
         return replace(result, content=f"{notice}\n\n{result.content}".strip()) if notice else result
 
     def _outbound(self, session: Session, finished: Finished, text: str, notice: str) -> tuple[OutboundMessage, ...]:
-        messages = owed_by(finished, session.key, text)
-        return tuple(with_notice(message, notice, self.split) for message in messages) if notice else messages
+        return noticed(owed_by(finished, session.key, text), notice, self.split)
 
     def finish_urgent(self, session: Session, message: InboundMessage, outcome: Outcome) -> tuple[OutboundMessage, ...]:
         """Close a command: what it did and the answer it owes, in one line.  Does not wait for the disk: a stop must not."""

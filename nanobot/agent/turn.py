@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from nanobot.agent.head import FrozenHead
 from nanobot.agent.spec import AgentRunResult
-from nanobot.bus.events import InboundMessage, OutboundMessage, SessionKey
+from nanobot.bus.events import InboundMessage, Media, OutboundMessage, SessionKey
 from nanobot.bus.runtime_bus import RuntimeEventPublisher
 from nanobot.bus.runtime_events import StageFinished, TurnFinished, Usage
 from nanobot.errors import NanobotError, StopCause
@@ -56,7 +56,7 @@ class TurnResult:
 
     ``stop_reason`` is ``completed``, ``command``, ``max_iterations``, ``error``, ``refusal``, ``empty``, ``malformed``,
     ``user_stop``, ``replaced``, ``limit``, ``interrupted`` or ``shutdown``.  ``error`` says in one sentence what went wrong; it is
-    never in ``content``.
+    never in ``content``.  ``files`` are those that the Turn sends, or sent: each lies at its ``path``, unchanged.
     """
 
     content: str
@@ -66,6 +66,7 @@ class TurnResult:
     iterations: int = 0
     error: str | None = None
     session_key: SessionKey = ""
+    files: tuple[Media, ...] = ()
 
     def as_event(self) -> TurnFinished:
         """Return what observers are told at the end of the Turn."""
@@ -77,6 +78,7 @@ class TurnResult:
             usage=self.usage,
             tools_used=self.tools_used,
             iterations=self.iterations,
+            files=self.files,
         )
 
 

@@ -44,10 +44,11 @@ def session_key(route: Route) -> SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """A file that came with a message, by reference.
+    """A file that came with a message, or goes out with an answer.
 
-    ``ref`` is the platform's name for it; ``path`` and ``sha256`` (hex) are known once it lies on disk, and ``missing`` says in a
-    few words why it does not, once that is known.
+    ``ref`` is the platform's name for it, or the path that it was taken from to be sent; ``path`` and ``sha256`` (hex) are known
+    once it lies on disk, and ``missing`` says in a few words why it does not, once that is known.  ``caption`` is the text
+    (Markdown) under one that goes out.
     """
 
     kind: MediaKind
@@ -58,6 +59,14 @@ class Media:
     path: str = ""
     sha256: str = ""
     missing: str = ""
+    caption: str = ""
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes for people, in decimal units: ``12 kB``, ``3.4 MB``."""
+    if count < 1_000:
+        return f"{count} bytes"
+    return f"{count / 1_000:.0f} kB" if count < 999_500 else f"{count / 1_000_000:.1f} MB"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +95,9 @@ SETTLED = frozenset({"sent", "refused", "withdrawn"})  # states of a part with w
 class OutboundMessage:
     """An answer that must arrive: logged as owed, crossed off part by part.
 
+    With ``media``, it is a file whose caption is ``text``: the first part is the file with as much of it as fits.  ``anew`` says
+    that files of the same Turn stand before this text, so that it comes below them and into no message that was reserved earlier.
+
     ``parts`` are ``[start, end)`` offsets into ``text`` in code points; ``states`` is what the log knows of each part (``owed``,
     ``sending``, ``reserving``, ``reserved``, or one that is ``SETTLED``), ``refs`` the platform's message id of each, where one is
     known.
@@ -98,6 +110,8 @@ class OutboundMessage:
     parts: tuple[tuple[int, int], ...]
     states: tuple[str, ...] = ()
     refs: tuple[str | None, ...] = ()
+    media: Media | None = None
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ becomes one ``Lagged``.  A failing observer is isolated from the Turn and from t
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from nanobot.bus.events import Media
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
@@ -144,6 +146,7 @@ class TurnFinished(_OfTurn):
     usage: Usage = field(default_factory=Usage)
     tools_used: tuple[str, ...] = ()
     iterations: int = 0
+    files: tuple[Media, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

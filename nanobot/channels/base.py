@@ -49,7 +49,8 @@ class Fetching(Protocol):
 class Capabilities:
     """What a platform can do.
 
-    ``max_text_units`` is the longest text of one message, counted in ``units``; None where there is no limit.
+    ``max_text_units`` is the longest text of one message, counted in ``units``; None where there is no limit.  With ``media``,
+    files are given to it as parts; without, as a line of text that names them.
     """
 
     edit: bool = False
@@ -66,6 +67,9 @@ class OutboundPart:
     ``may_be_repeat`` is true when an earlier try may have arrived: the channel says so in what it sends.  ``before`` is the
     answer's text before this part, which says what is open where the part begins (a code fence, a list).  ``ref`` is the platform's
     id of a message that was reserved for this part: it is edited instead of sending another.
+
+    A part with ``media`` is that file, with ``text`` as its caption.  With ``anew``, files of the same Turn were sent before this
+    text: what was reserved for it stands above them, and is taken away instead of being edited.
     """
 
     out: str
@@ -77,6 +81,8 @@ class OutboundPart:
     may_be_repeat: bool = False
     before: str = ""
     ref: str | None = None
+    media: Media | None = None
+    anew: bool = False
 
 
 class Channel(Protocol):

@@ -15,6 +15,7 @@ from nanobot.bus.events import Duplicate, InboundMessage, Route, SessionKey, Unk
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished
 from nanobot.channels.base import Accept, Capabilities, OutboundPart
+from nanobot.channels.media import in_words
 from nanobot.channels.terminal.view import Live, Segment, View
 from nanobot.errors import SessionError
 
@@ -56,7 +57,7 @@ class TerminalChannel:
     """
 
     name = "cli"
-    capabilities = Capabilities()
+    capabilities = Capabilities(media=True)
 
     def __init__(
         self,
@@ -123,7 +124,11 @@ class TerminalChannel:
             end()
 
     async def send(self, part: OutboundPart) -> str | None:
-        """Show an answer, unless it was streamed already."""
+        """Show an answer, unless it was streamed already; of a file, where it lies."""
+        if part.media is not None:
+            repeat = "(may be a repeat)\n\n" if part.may_be_repeat else ""
+            await self._say(Segment("markdown", repeat + in_words(part.media, part.text)))
+            return None
         if part.index == 0:
             self._parts.clear()
         self._parts.append(part.text)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from nanobot.bus.events import SETTLED, OutboundMessage, Route
 from nanobot.bus.runtime_events import Delivered, RuntimeEvent
 from nanobot.channels.base import Channel, OutboundPart, Record
+from nanobot.channels.media import in_words
 from nanobot.errors import SendFailed, SendRejected, SessionError
 
 log = logging.getLogger(__name__)
@@ -131,6 +132,8 @@ class ChannelManager:
 
     async def _deliver_part(self, channel: Channel, part: OutboundPart) -> bool:
         """Send one part; False when it may still go out some other day."""
+        if part.media is not None and not channel.capabilities.media:
+            part = replace(part, text=in_words(part.media, part.text), media=None)
         await self._note(part, "sending", None)
         tries = Tries()
         while True:
@@ -180,6 +183,8 @@ def open_parts(message: OutboundMessage) -> list[OutboundPart]:
                 may_be_repeat=state in IN_DOUBT,
                 before=message.text[:start],
                 ref=message.refs[index] if index < len(message.refs) else None,
+                media=message.media if index == 0 else None,
+                anew=message.anew,
             )
         )
     return parts

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeAlias
 
 from nanobot.bus.events import Route, SessionKey
 from nanobot.bus.runtime_bus import RuntimeEventBus
@@ -53,18 +54,37 @@ def build_channel(name: str, settings: ChannelSettings, ports: ChannelPorts) -> 
     )
 
 
-def answer_splitter(channels: Mapping[str, ChannelSettings]) -> Callable[[Route, str], tuple[tuple[int, int], ...]]:
+Parts: TypeAlias = tuple[tuple[int, int], ...]
+
+
+class Splitter(Protocol):
+    """Cuts a text into the parts that its channel can send."""
+
+    def __call__(self, route: Route, text: str, *, is_caption: bool = False) -> Parts:
+        """Return the parts; of a file's caption, the first is what goes with the file (and may be empty)."""
+        ...
+
+
+def answer_splitter(channels: Mapping[str, ChannelSettings]) -> Splitter:
     """Return how answers are cut into parts: as their channel can show them, or not at all where there is no such channel."""
 
-    def split(route: Route, text: str) -> tuple[tuple[int, int], ...]:
+    def split(route: Route, text: str, *, is_caption: bool = False) -> Parts:
         if route.channel not in channels:
             return ((0, len(text)),)
         from nanobot.channels.telegram.code import split_with_files  # lazily: loaded by then, as its channel is
-        from nanobot.channels.telegram.format import split_answer
+        from nanobot.channels.telegram.format import split_answer, split_caption
 
+        if is_caption:
+            return split_caption(text)
         return split_with_files(text) if channels[route.channel].long_code_as_file else split_answer(text)
 
     return split
+
+
+def file_limits(channels: Mapping[str, ChannelSettings]) -> Callable[[Route], int | None]:
+    """Return how large a file each chat takes, in bytes; None where there is no such channel."""
+    limits = {name: settings.max_upload_mb * 1_000_000 for name, settings in channels.items()}
+    return lambda route: limits.get(route.channel)
 
 
 @contextmanager

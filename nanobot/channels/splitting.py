@@ -18,7 +18,7 @@ from nanobot.messages import clean_text
 Fits: TypeAlias = Callable[[str], bool]
 Parts: TypeAlias = tuple[tuple[int, int], ...]
 
-MIN_CHARS = 1_200  # a part shorter than this is not worth a nicer border
+MIN_CHARS = 1_200
 MAX_SOURCE_CHARS = 12_000  # no message shows more source than this, however much of it is links
 USUAL_CHARS = 4_000
 _SENTENCE_ENDS = (". ", "! ", "? ", "… ", ": ", "。", "！", "？")
@@ -26,8 +26,11 @@ _MARKUP = re.compile(r"[ #>\-+*=~`|]|\d+[.)]")  # would mean something else at t
 _JOINERS = "\u200d\ufe0e\ufe0f"
 
 
-def split(text: str, fits: Fits, *, start: int = 0) -> Parts:
-    """Return the parts of an answer from ``start`` on; one part if it fits."""
+def split(text: str, fits: Fits, *, start: int = 0, min_chars: int = MIN_CHARS) -> Parts:
+    """Return the parts of an answer from ``start`` on; one part if it fits.
+
+    A part shorter than ``min_chars`` is not worth a nicer border.
+    """
     if not text[start:]:
         return ()
     if not start and len(text) <= MAX_SOURCE_CHARS and fits(text):
@@ -35,7 +38,7 @@ def split(text: str, fits: Fits, *, start: int = 0) -> Parts:
     plan = _laid_out(text)
     parts: list[tuple[int, int]] = []
     while start < len(text):
-        end = _next_end(plan, start, fits)
+        end = _next_end(plan, start, fits, min_chars)
         if parts and not text[start:end].strip():  # nothing to see: it goes with the part before
             parts[-1] = (parts[-1][0], end)
         else:
@@ -83,7 +86,7 @@ def _dedented(source: str, columns: int) -> str:
     return "".join(lines)
 
 
-def _next_end(plan: Layout, start: int, fits: Fits) -> int:
+def _next_end(plan: Layout, start: int, fits: Fits, min_chars: int) -> int:
     """Return where the part that begins at ``start`` ends: at the best border that leaves it a decent size."""
     text = plan.text
     stop = min(len(text), start + MAX_SOURCE_CHARS)
@@ -93,7 +96,7 @@ def _next_end(plan: Layout, start: int, fits: Fits) -> int:
     for borders in _borders(plan, start, stop):
         end = _largest(borders, lambda at: fits(_piece(plan, start, at)), guess=start + USUAL_CHARS)
         best = max(best, end or start)
-        if best - start >= MIN_CHARS:
+        if best - start >= min_chars:
             return best
     return best if best > start else start + 1
 

@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
 
+from nanobot.bus.events import Media
 from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished
 from nanobot.channels.terminal.text import printable
 from nanobot.channels.terminal.view import View
@@ -47,9 +48,16 @@ def as_json_line(result: Result) -> str:
             "iterations": result.iterations,
             "error": result.error,
             "session_key": result.session_key,
+            "files": [_file(media) for media in result.files],
         },
         ensure_ascii=False,
     )
+
+
+def _file(media: Media) -> dict[str, object]:
+    """Return a file that was sent: where it lies, and what it is called."""
+    names = ("path", "name", "media_type", "size_bytes", "caption")
+    return {name: getattr(media, name) for name in names}
 
 
 class _Caught:
@@ -105,6 +113,8 @@ def _print(result: Result | None, *, as_json: bool) -> None:
     elif result.content:
         text = printable(result.content) if is_shown() else result.content
         write_out(text if text.endswith("\n") else text + "\n")
+    for media in () if as_json else result.files:
+        write_err(f"file: {printable(media.path)} ({printable(media.name)})\n")
     if result.error:
         write_err(f"nanobot: {printable(result.error)}\n")
 

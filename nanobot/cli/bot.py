@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Protocol, Self
 
-from nanobot.bus.events import Acceptance, InboundMessage, SessionKey
+from nanobot.bus.events import Acceptance, InboundMessage, Media, SessionKey
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.bus.runtime_events import Usage
@@ -26,6 +26,8 @@ class Result(Protocol):
     def error(self) -> str | None: ...
     @property
     def session_key(self) -> SessionKey: ...
+    @property
+    def files(self) -> tuple[Media, ...]: ...
 
 
 class Bot(Protocol):

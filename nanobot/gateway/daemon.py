@@ -22,7 +22,7 @@ from nanobot.app import Nanobot, owner
 from nanobot.bus.events import Media, SessionKey
 from nanobot.channels.base import Channel, Fetching
 from nanobot.channels.manager import ChannelManager
-from nanobot.channels.registry import ChannelPorts, answer_splitter, build_channel
+from nanobot.channels.registry import ChannelPorts, answer_splitter, build_channel, file_limits
 from nanobot.channels.supervisor import ChannelBoard, Noting, Restarts, Supervisor
 from nanobot.config.settings import Settings, home
 from nanobot.errors import ConfigError, SessionBusy
@@ -89,6 +89,7 @@ class Gateway:
             around=self._measured,
             split=answer_splitter(settings.channels),
             fetch=self._fetch,
+            max_file_bytes=file_limits(settings.channels),
         )
         self._model = self.bot.models.resolve(None)  # a model that cannot be built stops the start
         self._board = ChannelBoard(self.bot.events.publish)

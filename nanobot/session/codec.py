@@ -200,7 +200,17 @@ def _media_in(raw: Any) -> tuple[Media, ...]:
 
 
 def _owed_out(owed: Iterable[Owed]) -> JsonValue:
-    return [{"out": o.out, "route": _route_out(o.route), "parts": [list(part) for part in o.parts]} for o in owed]
+    out: list[JsonValue] = []
+    for one in owed:
+        raw: JsonObject = {
+            "out": one.out,
+            "route": _route_out(one.route),
+            "parts": [list(part) for part in one.parts],
+        }
+        if one.media is not None:
+            raw["media"] = _media_out([one.media])
+        out.append(raw | {"anew": True} if one.anew else raw)
+    return out
 
 
 def _owed_in(raw: Any) -> tuple[Owed, ...]:
@@ -209,6 +219,8 @@ def _owed_in(raw: Any) -> tuple[Owed, ...]:
             out=_str(item["out"]),
             route=_route_in(item["route"]),
             parts=tuple((_int(start), _int(end)) for start, end in item["parts"]),
+            media=next(iter(_media_in(item.get("media", ()))), None),
+            anew=item.get("anew") is True,
         )
         for item in raw
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from nanobot.bus.events import InboundMessage, Role, Route, SessionKey
+from nanobot.bus.events import InboundMessage, Media, Role, Route, SessionKey
 from nanobot.bus.runtime_events import Usage
 from nanobot.messages import JsonObject, Message, ToolMessage, UserMessage
 
@@ -62,6 +62,7 @@ class Step:
     head: EntryId | None = None  # the head this request was sent with
     blob: BlobId | None = None  # full text of a result that was cut
     duration_ms: float | None = None
+    media: tuple[Media, ...] = ()  # files that this result promises to the Turn's chat; they are owed from here on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +79,16 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owed:
-    """An answer that must arrive: its parts are ``[start, end)`` code point offsets into the answer's text."""
+    """An answer that must arrive: its parts are ``[start, end)`` code point offsets into the answer's text.
+
+    Of a file (``media``), the text is its caption, and the first part is the file itself.  ``anew``: it stands below files.
+    """
 
     out: str
     route: Route
     parts: tuple[tuple[int, int], ...]
+    media: Media | None = None
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

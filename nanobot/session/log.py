@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from nanobot.bus.events import InboundMessage, OutboundMessage, Role, Route, SessionKey
+from nanobot.bus.events import InboundMessage, Media, OutboundMessage, Role, Route, SessionKey
 from nanobot.bus.runtime_events import Usage
 from nanobot.messages import AssistantMessage, JsonObject, JsonValue, Message, ToolCall, ToolMessage
 from nanobot.session.entries import (
@@ -72,6 +72,7 @@ class OpenTurn:
     intents: dict[str, Intent] = field(default_factory=dict[str, Intent])
     questions: dict[str, Question] = field(default_factory=dict[str, Question])  # by call
     answers: dict[str, str] = field(default_factory=dict[str, str])  # decisions, by call
+    files: tuple[Media, ...] = ()  # promised to its chat, in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class Recorded:
     finished: Finished
     content: str
     tools_used: tuple[str, ...]
+    files: tuple[Media, ...] = ()
 
 
 class SessionLog:
@@ -281,6 +283,7 @@ class SessionLog:
         turn = self.open if self.open and self.open.turn == entry.turn else None
         if turn:
             turn.inbound += entry.inbound
+            turn.files += entry.media
             if isinstance(entry.message, AssistantMessage):
                 turn.calls = {call.id: call for call in entry.message.tool_calls}
             elif isinstance(entry.message, ToolMessage):
@@ -310,8 +313,10 @@ class SessionLog:
         content = entry.content if entry.content is not None else _text(answer)
         inbound = entry.inbound
         began: Anchor | None = None
+        files: tuple[Media, ...] = ()
         if self.open and self.open.turn == entry.turn:
             began = (self.open.position, self.open.started)
+            files = self.open.files
             inbound = (*self.open.inbound, *inbound)
             self.open = None
         anchor = (answer.position, answer.entry) if answer else (self._position, entry.id)
@@ -320,7 +325,7 @@ class SessionLog:
             row.message.name for row in self.turn_rows(entry.turn or "") if isinstance(row.message, ToolMessage)
         )
         for message_id in inbound:
-            self.recorded[message_id] = Recorded(entry, content, tools)
+            self.recorded[message_id] = Recorded(entry, content, tools, files)
         while len(self.recorded) > KEPT_RESULTS:
             del self.recorded[next(iter(self.recorded))]
         if entry.effect:

@@ -17,10 +17,12 @@ def owed_by(finished: Finished, key: SessionKey, text: str) -> tuple[OutboundMes
             out=owed.out,
             session_key=key,
             route=owed.route,
-            text=text,
+            text=owed.media.caption if owed.media else text,
             parts=owed.parts,
             states=("owed",) * len(owed.parts),
             refs=(None,) * len(owed.parts),
+            media=owed.media,
+            anew=owed.anew,
         )
         for owed in finished.owed
     )

@@ -4,6 +4,7 @@ A new channel adds a harness: how a person on its platform says something, and w
 """
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager
@@ -13,10 +14,12 @@ from typing import Protocol, Self
 
 import pytest
 
-from nanobot.bus.events import Acceptance, Accepted, InboundMessage, Route, session_key
+from nanobot.bus.events import Acceptance, Accepted, InboundMessage, Media, OutboundMessage, Route, session_key
+from nanobot.bus.queue import Mailbox
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.channels.base import Accept, Capabilities, Channel, OutboundPart
 from nanobot.channels.cli import TerminalChannel
+from nanobot.channels.manager import ChannelManager
 from nanobot.channels.terminal.view import Segment
 from tests.fakes.loopback import LoopbackChannel
 from tests.fakes.telegram.rig import Rig
@@ -108,7 +111,8 @@ class TelegramHarness:
             self._rig.server.push_text(1, line)
 
     def seen(self) -> str:
-        return "\n".join(self._rig.server.chat(1).answers)
+        shown = [seen for seen in self._rig.server.chat(1).visible if seen.by_bot]
+        return "\n".join(f"{seen.file.name} {seen.text}" if seen.file else seen.text for seen in shown)
 
     async def __aenter__(self) -> Self:
         await self._rig.__aenter__()
@@ -249,6 +253,56 @@ async def test_a_possible_repeat_says_so(harness: Harness) -> None:
     await harness.channel.send(part(harness, "answer", may_be_repeat=True))
 
     assert "may be a repeat" in harness.seen()
+
+
+async def test_a_file_reaches_the_person_or_is_named(harness: Harness, tmp_path: Path) -> None:
+    """A channel that can send files does; for one that cannot, the manager says which file it is and where."""
+    (tmp_path / "kept").write_bytes(b"1,2,3")
+    media = Media(
+        kind="file",
+        name="data.csv",
+        path=str(tmp_path / "kept"),
+        ref="/work/data.csv",
+        sha256=hashlib.sha256(b"1,2,3").hexdigest(),
+        size_bytes=5,
+        caption="the data",
+    )
+    await deliver(harness.channel, media)
+
+    assert "data.csv" in harness.seen()
+    assert "the data" in harness.seen()
+
+
+async def test_a_file_that_may_be_a_repeat_says_so(harness: Harness, tmp_path: Path) -> None:
+    """As text does."""
+    (tmp_path / "kept").write_bytes(b"1")
+    digest = hashlib.sha256(b"1").hexdigest()
+    media = Media(kind="file", name="data.csv", path=str(tmp_path / "kept"), sha256=digest, size_bytes=1)
+    await deliver(harness.channel, media, state="sending")
+
+    assert "may be a repeat" in harness.seen()
+
+
+async def deliver(channel: Channel, media: Media, *, state: str = "owed") -> None:
+    """Deliver a file as the gateway does."""
+    route = Route(channel.name, "1")
+    message = OutboundMessage(
+        out="t1.1",
+        session_key=session_key(route),
+        route=route,
+        text=media.caption,
+        parts=((0, len(media.caption)),),
+        states=(state,),
+        media=media,
+    )
+    box: Mailbox[OutboundMessage] = Mailbox(1)
+    box.put(message)
+    box.close()
+
+    async def record(out: str, session_key: str, part: int, state: str, ref: str | None) -> None:
+        await asyncio.sleep(0)
+
+    await ChannelManager([channel], record=record).run(box)
 
 
 async def test_listening_ends_when_it_is_cancelled(harness: Harness) -> None:

@@ -172,7 +172,7 @@ async def test_a_message_refused_in_every_form_is_given_up(tmp_path: Path) -> No
         with pytest.raises(SendRejected):
             await rig.answer("x")
 
-    assert len(rig.server.sent("sendMessage")) == 2
+    assert len(rig.server.sent("sendMessage")) == 1
 
 
 async def test_d34_many_answers_arrive_while_the_poll_is_open(tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ async def test_after_a_restart_the_reserved_message_is_edited(tmp_path: Path) ->
     async with Rig(tmp_path) as rig:
         turn = rig.turn()
         turn.say("half")
-        await rig.until(lambda: rig.server.chat(1).answers == ["half"])
+        await rig.until(lambda: bool(rig.recorded) and rig.recorded[-1][2] == "reserved")
         ref = rig.recorded[-1][3]
         await rig.stop_listening()
         async with Rig(tmp_path, server=rig.server) as again:

@@ -21,7 +21,7 @@ MARK = "(may be a repeat)"
 ROUTE = Route("tg", "1")
 
 
-async def deliver(rig: Rig, message: OutboundMessage) -> None:
+async def deliver(rig: Rig, *messages: OutboundMessage) -> None:
     """Deliver as the gateway does."""
 
     async def record(out: str, session_key: str, part: int, state: str, ref: str | None) -> None:
@@ -31,7 +31,8 @@ async def deliver(rig: Rig, message: OutboundMessage) -> None:
         await asyncio.sleep(0)
 
     box: Mailbox[OutboundMessage] = Mailbox(10)
-    box.put(message)
+    for message in messages:
+        box.put(message)
     box.close()
     manager = ChannelManager([rig.channel], record=record, patience=Patience(again_s=None), sleep=sleep)
     await manager.run(box)
@@ -58,7 +59,7 @@ async def drafted(rig: Rig, text: str, *, messages: int = 1) -> None:
     """Let a draft of so many messages stand in the chat, of an answer that is finished."""
     turn = rig.turn()
     turn.say(text)
-    await rig.until(lambda: len(rig.server.chat(1).answers) == messages)
+    await rig.until(lambda: sum(state == "reserved" for *_, state, _ in rig.recorded) == messages)
     turn.end(text)
 
 

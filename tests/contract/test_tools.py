@@ -30,6 +30,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "glob": {"pattern": "*"},
     "grep": {"pattern": "one"},
     "read_result": {"id": "e1"},
+    "send_file": {"path": "a.txt"},
     "exec": {"command": "echo one"},
 }
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
@@ -80,6 +81,7 @@ def context(tmp_path: Path) -> ToolContext:
         workspace=workspace,
         scratch=tmp_path / "scratch" / "e1_0",
         full_result=full_result,
+        media=tmp_path / "media",
     )
 
 
@@ -153,6 +155,7 @@ def test_effects_are_what_the_design_says() -> None:
     }  # fmt: skip
     assert effects["write_file"] == effects["edit_file"] == "verifiable"
     assert effects["exec"] == "opaque"
+    assert effects["send_file"] == "idempotent"
     assert {tool.name for tool in TOOLS if tool.concurrent} == {n for n, effect in effects.items() if effect == "pure"}
     assert {tool.name for tool in TOOLS if tool.chatty} == {n for n, e in effects.items() if e == "pure"} | {"exec"}
     assert [tool.name for tool in TOOLS if not tool.keeps_result] == ["read_result"]

@@ -32,7 +32,7 @@ _STAMP = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d [^\]]*\]")
 _TOOK = re.compile(r"after \d+\.\d s")
 
 
-def split(route: Route, text: str) -> tuple[tuple[int, int], ...]:
+def split(route: Route, text: str, *, is_caption: bool = False) -> tuple[tuple[int, int], ...]:
     """Cut an answer at line ends, as a channel does that fits ``PART_CHARS`` into one message."""
     parts: list[tuple[int, int]] = []
     start = end = 0

@@ -38,6 +38,7 @@ from tests.fakes.provider import ScriptedProvider, Step
 from tests.fakes.store import MemoryStore, World
 
 KEY = "test:1"
+MAX_FILE_BYTES = 1_000
 EPOCH = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
 
@@ -143,6 +144,8 @@ class Agent:
             approvals=self.approvals,
             files=files or Files(),
             gates=gates,
+            media=workspace.parent / "media",
+            max_file_bytes=lambda route: MAX_FILE_BYTES,
             comply_s=comply_s,
         )
         models = OneModel(self.provider, window)

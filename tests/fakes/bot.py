@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from nanobot.bus.events import Acceptance, Accepted, InboundMessage, OutboundMessage, SessionKey
+from nanobot.bus.events import Acceptance, Accepted, InboundMessage, Media, OutboundMessage, SessionKey
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus, RuntimeEventPublisher
 from nanobot.bus.runtime_events import TextDelta, TurnEvent, TurnFinished, TurnStarted, Usage
@@ -26,6 +26,7 @@ class FakeResult:
     iterations: int = 1
     error: str | None = None
     session_key: SessionKey = "cli:direct"
+    files: tuple[Media, ...] = ()
 
 
 async def echo(text: str, emit: Emit) -> str:
@@ -37,7 +38,7 @@ async def echo(text: str, emit: Emit) -> str:
 class FakeBot:
     """Runs ``script`` for each message; ``accepted``, ``recorded`` and ``stopped`` are what was asked of it."""
 
-    def __init__(self, script: Script = echo, *, error: str | None = None) -> None:
+    def __init__(self, script: Script = echo, *, error: str | None = None, files: tuple[Media, ...] = ()) -> None:
         self.bus = MessageBus()
         self.events = RuntimeEventBus()
         self.accepted: list[InboundMessage] = []
@@ -46,6 +47,7 @@ class FakeBot:
         self.stopped = 0
         self._script = script
         self._error = error
+        self._files = files
         self._turns = 0
         self._running: asyncio.Task[str] | None = None
 
@@ -104,7 +106,7 @@ class FakeBot:
             content, reason, error = "", "user_stop", "Stopped."
         self._running = None
         emit(TurnFinished(reason, content, error))
-        return FakeResult(content=content, stop_reason=reason, error=error, session_key=key)
+        return FakeResult(content=content, stop_reason=reason, error=error, session_key=key, files=self._files)
 
 
 async def _run(script: Script, text: str, emit: Emit) -> str:

@@ -18,7 +18,7 @@ from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from nanobot.bus.events import Role, SessionKey
+from nanobot.bus.events import Media, Role, SessionKey
 from nanobot.messages import JsonObject
 from nanobot.session.entries import Effect
 
@@ -37,6 +37,8 @@ class ToolContext:
 
     ``full_result`` returns the full text of an earlier result of this session by its entry id (``KeyError`` if there is none).
     ``scratch`` is a private directory of this call, for files that must outlive a crash; it may not exist yet.
+    ``media`` is where files of chats are kept (None: nowhere); ``max_file_bytes`` is the largest one that the Turn's chat takes
+    (None: any).
     """
 
     session_key: SessionKey
@@ -46,6 +48,8 @@ class ToolContext:
     workspace: Path
     scratch: Path
     full_result: Callable[[str], Awaitable[str]]
+    media: Path | None = None
+    max_file_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,18 @@ class Sourced:
 
     text: str
     origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sends:
+    """An observation that promises a file, kept already, to the Turn's own chat.
+
+    The promise is the line in the log that holds the observation; the outbox keeps it, with the Turn's answer.  A tool that gives
+    one has no effect but that, and may be run again.
+    """
+
+    text: str
+    media: Media
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +115,8 @@ class Tool(Protocol[ArgumentsT]):
         """Say what will change.  Called before the intent of a verifiable or opaque call is logged."""
         ...
 
-    async def run(self, arguments: ArgumentsT, context: ToolContext) -> str | Sourced:
-        """Do it and return the observation, ``Sourced`` when it is in somebody else's words.
+    async def run(self, arguments: ArgumentsT, context: ToolContext) -> str | Sourced | Sends:
+        """Do it and return the observation: ``Sourced`` when it is in somebody else's words, ``Sends`` when it promises a file.
 
         Raises:
             ToolError: it could not be done; the text is written for the model.
@@ -139,7 +155,7 @@ class BaseTool(Generic[ArgumentsT]):
         """Promise nothing."""
         return Planned()
 
-    async def run(self, arguments: ArgumentsT, context: ToolContext) -> str | Sourced:
+    async def run(self, arguments: ArgumentsT, context: ToolContext) -> str | Sourced | Sends:
         """Do it: the one thing that every tool says for itself."""
         raise NotImplementedError(f"the tool {self.name!r} has no run")
 

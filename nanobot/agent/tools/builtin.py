@@ -13,6 +13,7 @@ from nanobot.agent.tools.read_result import ReadResult
 from nanobot.agent.tools.registry import DEFAULT_MAX_CHARS
 from nanobot.agent.tools.sandbox.sandbox import Sandbox
 from nanobot.agent.tools.search import Glob
+from nanobot.agent.tools.send_file import SendFile
 from nanobot.agent.tools.settings import BUILTIN_TOOLS, ToolSettings
 from nanobot.agent.tools.shell import Exec
 from nanobot.agent.tools.web.build import web_tools
@@ -59,6 +60,7 @@ def builtin_tools(
         EditFile(rules),
         Glob(rules),
         Grep(rules),
+        SendFile(rules),
         ReadResult(max_chars=limit("read_result", default_max_chars)),
         command,
         *web_tools(settings.web, environ=environ),

@@ -19,9 +19,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from nanobot.agent.tools.arguments import closest, parse_arguments, validate
-from nanobot.agent.tools.base import Planned, Probed, Sourced, Tool, ToolContext
+from nanobot.agent.tools.base import Planned, Probed, Sends, Sourced, Tool, ToolContext
 from nanobot.agent.tools.mcp.names import CHATTY
 from nanobot.agent.tools.schema import parameters
+from nanobot.bus.events import Media
 from nanobot.errors import MisuseError, ToolError
 from nanobot.messages import ToolCall, clean_text
 from nanobot.providers.base import ToolSpec
@@ -41,12 +42,13 @@ class PreparedCall:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a run gave: the full text, clean and redacted, and whose words it is (``origin``; empty: ours)."""
+    """What a run gave: the full text, clean and redacted, whose words it is (``origin``; empty: ours), and files it promised."""
 
     text: str
     is_error: bool
     duration_ms: float
     origin: str = ""
+    media: tuple[Media, ...] = ()
 
 
 def _as_is(text: str) -> str:
@@ -175,9 +177,11 @@ class ToolRegistry:
         """Run the call within its tool's timeout.  Only cancellation comes out as an exception."""
         start = time.perf_counter()
         result, is_error = await self._run(prepared, context)
-        text, origin = (result.text, result.origin) if isinstance(result, Sourced) else (result, "")
+        text = result if isinstance(result, str) else result.text
+        origin = result.origin if isinstance(result, Sourced) else ""
+        media = (result.media,) if isinstance(result, Sends) else ()
         clean = await asyncio.to_thread(self._clean, text) if len(text) > 50_000 else self._clean(text)
-        return Observation(clean, is_error, (time.perf_counter() - start) * 1000, self._clean(origin))
+        return Observation(clean, is_error, (time.perf_counter() - start) * 1000, self._clean(origin), media)
 
     async def plan(self, prepared: PreparedCall, context: ToolContext) -> Planned:
         """Ask the tool what the call will change.
@@ -201,7 +205,7 @@ class ToolRegistry:
             return Probed("unknown")
         return Probed(probed.outcome, self._clean(probed.text))
 
-    async def _run(self, prepared: PreparedCall, context: ToolContext) -> tuple[str | Sourced, bool]:
+    async def _run(self, prepared: PreparedCall, context: ToolContext) -> tuple[str | Sourced | Sends, bool]:
         tool = prepared.tool
         limit = asyncio.timeout(tool.timeout_s)
         try:

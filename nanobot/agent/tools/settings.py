@@ -18,6 +18,7 @@ BUILTIN_TOOLS = (
     "list_dir",
     "read_file",
     "read_result",
+    "send_file",
     "web_fetch",
     "web_search",
     "write_file",

@@ -18,6 +18,7 @@ from nanobot.channels.telegram.errors import ChatGone
 from nanobot.channels.telegram.format import MAY_BE_REPEAT, Rendered, prefixed, render, split_answer
 from nanobot.channels.telegram.live import LiveDraft
 from nanobot.channels.telegram.outbox import Outbox
+from nanobot.channels.telegram.uploads import Uploads
 from nanobot.errors import SendRejected
 
 log = logging.getLogger(__name__)
@@ -45,15 +46,18 @@ class Answers:
     ) -> None:
         self._name = name
         self._outbox = outbox
+        self._uploads = Uploads(outbox)
         self._drafts = drafts
         self._ring_after_s = ring_after_s
         self._clock = clock
 
     async def send(self, part: OutboundPart) -> str | None:
         """Send one part, or edit it into its draft.  Raises as a channel's ``send`` does."""
+        if part.media is not None:
+            return await self._uploads.send(part, part.media)
         live = await self._drafts.settle(part.session_key, part.out)
         file = code_file(part.text)
-        if file is not None or has_file(part.before):
+        if file is not None or part.anew or has_file(part.before):
             part = await self._below(part, live)
         elif live is not None and self._should_ring(live):
             part = await self._anew(part, live)

@@ -28,6 +28,8 @@ from nanobot.channels.telegram.settings import TelegramSettings
 
 ALLOWED_UPDATES = ("message", "edited_message", "callback_query")
 MAX_PRESS_CHARS = 200
+UPLOAD_S = 480.0  # for all of a file: less than what counts as a send that hangs
+UPLOADED_S = 120.0  # for Telegram's answer once it has everything
 POLL_SLACK_S = 10.0  # how much longer than the poll itself an answer may take
 # Odd answers of a server raise the odd ones.
 RAISED = (TelegramError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, OSError)
@@ -103,8 +105,9 @@ class Client:
     async def _send_file(
         self, chat: str, rendered: Rendered, file: Attachment, *, topic: str | None, reply_to: str | None
     ) -> str:
-        async with self._call():
-            message = await self._bot.send_document(
+        send = self._bot.send_photo if file.is_photo else self._bot.send_document
+        async with self._call(), asyncio.timeout(UPLOAD_S):
+            message = await send(
                 int(chat),
                 file.data,
                 filename=file.name,
@@ -113,6 +116,7 @@ class Client:
                 message_thread_id=_number(topic),
                 reply_parameters=_reply(reply_to),
                 reply_markup=_markup(rendered),
+                read_timeout=UPLOADED_S,
             )
         return str(message.message_id)
 

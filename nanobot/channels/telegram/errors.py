@@ -34,6 +34,10 @@ class ReplyGone(SendRejected):
     """The message to answer is not there any more."""
 
 
+class StyleRefused(SendRejected):
+    """The text's entities are not liked."""
+
+
 class TopicGone(SendRejected):
     """The topic was deleted or closed."""
 
@@ -64,12 +68,15 @@ _BY_TEXT: tuple[tuple[str, type[ChannelError]], ...] = (
     ("message can't be edited", TargetGone),
     ("message to delete not found", TargetGone),
     ("message_id_invalid", TargetGone),
+    ("entities", StyleRefused),
     ("replied not found", ReplyGone),
     ("reply message not found", ReplyGone),
     ("thread not found", TopicGone),
     ("topic_closed", TopicGone),
     ("topic_deleted", TopicGone),
     ("chat not found", ChatGone),
+    ("rights to send photos", SendRejected),  # but perhaps text
+    ("rights to send documents", SendRejected),
     ("chat_write_forbidden", ChatGone),
     ("have no rights to send", ChatGone),
     ("not enough rights", ChatGone),

@@ -47,10 +47,11 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file to send."""
+    """A file to send, as a photo or as a document."""
 
     name: str
     data: bytes
+    is_photo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +101,10 @@ def render_all(markdown: str) -> Rendered:
     return Rendered(cut, _legal(entities, utf16_units(cut)))
 
 
-def fits(markdown: str, *, reserve_units: int = 0) -> bool:
-    """Say whether the text can be one message, with ``reserve_units`` left for something else."""
+def fits(markdown: str, *, max_units: int = MAX_TEXT_UNITS, reserve_units: int = 0) -> bool:
+    """Say whether the text can be one message (or caption), with ``reserve_units`` left for something else."""
     rendered = render_all(markdown)
-    return utf16_units(rendered.text) <= MAX_TEXT_UNITS - reserve_units and len(rendered.entities) <= MAX_ENTITIES
+    return utf16_units(rendered.text) <= max_units - reserve_units and len(rendered.entities) <= MAX_ENTITIES
 
 
 def split_answer(text: str, *, start: int = 0) -> Parts:
@@ -112,6 +113,15 @@ def split_answer(text: str, *, start: int = 0) -> Parts:
     Drafts and finished answers are cut alike, and the beginning of a text (nearly always) like the whole of it.
     """
     return split(text, partial(fits, reserve_units=RESERVE_UNITS), start=start)
+
+
+def split_caption(text: str) -> Parts:
+    """Return the parts of a file's caption: what goes with the file, then what follows it as messages."""
+    in_caption = partial(fits, max_units=MAX_CAPTION_UNITS, reserve_units=len(MAY_BE_REPEAT))
+    if not text.strip():
+        return ((0, len(text)),)
+    _, end = split(text, in_caption, min_chars=MAX_CAPTION_UNITS // 3)[0]
+    return ((0, end), *split_answer(text, start=end))
 
 
 def plain(text: str) -> Rendered:
@@ -124,6 +134,8 @@ def plain(text: str) -> Rendered:
 
 def prefixed(prefix: str, rendered: Rendered) -> Rendered:
     """Return the message with a plain text before it."""
+    if not rendered.text:
+        return replace(rendered, text=prefix.rstrip())
     by = utf16_units(prefix)
     moved = (Entity(e.type, e.offset + by, e.length, e.url, e.language) for e in rendered.entities)
     return replace(rendered, text=prefix + rendered.text, entities=tuple(moved))

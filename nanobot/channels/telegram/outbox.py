@@ -10,14 +10,22 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from nanobot.bus.events import Route
-from nanobot.channels.telegram.errors import ChatGone, ChatMoved, NotModified, ReplyGone, TargetGone, TopicGone
+from nanobot.channels.telegram.errors import (
+    ChatGone,
+    ChatMoved,
+    NotModified,
+    ReplyGone,
+    StyleRefused,
+    TargetGone,
+    TopicGone,
+)
 from nanobot.channels.telegram.files import ChannelState
 from nanobot.channels.telegram.format import Rendered, plain, prefixed
 from nanobot.errors import SendFailed, SendRejected
 
 log = logging.getLogger(__name__)
 
-WAYS_MAX = 6
+WAYS_MAX = 7
 
 
 class Messages(Protocol):
@@ -39,6 +47,10 @@ class _Way:
     reply_to: str | None
     rendered: Rendered
     is_plain: bool = False
+
+    @property
+    def is_photo(self) -> bool:
+        return self.rendered.file is not None and self.rendered.file.is_photo
 
 
 class Outbox:
@@ -143,7 +155,10 @@ class Outbox:
                     self._closed_topics.add((route.chat, way.topic))
                     log.warning("channel %s: topic %s is gone; its answers go to the chat", self._name, way.topic)
                 return replace(way, topic=None, reply_to=None)
-            case _ if not way.is_plain:
+            case _ if way.is_photo and not isinstance(error, StyleRefused):
+                log.info("channel %s: %s; the picture goes out as a document", self._name, error)
+                return replace(way, rendered=_as_document(way.rendered))
+            case _ if not way.is_plain and way.rendered.entities:
                 log.warning("channel %s: %s; the text goes out without styles", self._name, error)
                 return replace(way, rendered=replace(way.rendered, entities=()), is_plain=True)
             case _:
@@ -153,6 +168,10 @@ class Outbox:
         if chat not in self.parked:
             log.warning("channel %s: chat %s does not take messages: %s", self._name, chat, error)
         self.parked[chat] = str(error)
+
+
+def _as_document(rendered: Rendered) -> Rendered:
+    return replace(rendered, file=rendered.file and replace(rendered.file, is_photo=False))
 
 
 def _surely_unsent(error: SendFailed) -> SendFailed:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from nanobot.channels.access import Access, GroupPolicy, checked_ids
 
 TELEGRAM_URL = "https://api.telegram.org/bot"
+MAX_UPLOAD_MB = 50  # and lets them send
 MAX_DOWNLOAD_MB = 20  # what Telegram lets bots fetch; a local Bot API server allows more
 
 
@@ -38,6 +39,7 @@ class TelegramSettings(BaseModel):
     base_url: str = Field(default=TELEGRAM_URL, description="the Bot API's address, ending in /bot")
     poll_timeout_s: int = Field(default=30, ge=0, le=50)
     max_download_mb: int = Field(default=MAX_DOWNLOAD_MB, ge=0, le=2_000)
+    max_upload_mb: int = Field(default=MAX_UPLOAD_MB, ge=1, le=2_000)
     max_connections: int = Field(default=16, ge=1, le=64)
 
     @field_validator("allow_from", "owners", mode="before")

@@ -5,7 +5,15 @@ from typing import Any, Protocol, TypeAlias, cast
 
 from tests.fakes.telegram.chats import ChatRoom, Seen
 from tests.fakes.telegram.params import Params, Upload
-from tests.fakes.telegram.rules import Refusal, check_caption, check_entities, check_markup, check_text
+from tests.fakes.telegram.rules import (
+    Refusal,
+    check_caption,
+    check_document,
+    check_entities,
+    check_markup,
+    check_photo,
+    check_text,
+)
 
 MAX_DOWNLOAD_BYTES = 20 * 1024 * 1024
 CALLBACK_S = 15.0
@@ -65,10 +73,11 @@ def _send_file(world: World, params: Params, kind: str) -> dict[str, Any]:
         upload = params.files.get(params.text(kind).removeprefix("attach://"))
     if upload is None:
         raise Refusal(400, f"Bad Request: there is no {kind} in the request")
-    if not upload.data:
-        raise Refusal(400, "Bad Request: file must be non-empty")
+    check_document(upload.data)
     caption = params.text("caption")
     check_caption(caption)
+    if kind == "photo":
+        check_photo(upload.data)
     return _post(world, room, params, kind, caption, params.parsed("caption_entities"), upload)
 
 

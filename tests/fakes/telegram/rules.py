@@ -9,6 +9,10 @@ from typing import Any, cast
 MAX_TEXT_UNITS = 4_096
 MAX_CAPTION_UNITS = 1_024
 MAX_ENTITIES = 100
+MAX_PHOTO_BYTES = 10 * 1024 * 1024
+MAX_PHOTO_SIDES = 10_000
+MAX_PHOTO_RATIO = 20
+MAX_DOCUMENT_BYTES = 50 * 1024 * 1024
 MAX_CALLBACK_BYTES = 64
 _FOUND_TYPES = frozenset(["mention", "hashtag", "cashtag", "bot_command", "url", "email", "phone_number"])
 _STYLES = frozenset(["bold", "italic", "underline", "strikethrough", "spoiler", "blockquote", "expandable_blockquote"])
@@ -41,6 +45,36 @@ def check_text(text: str) -> None:
 def check_caption(text: str) -> None:
     """Refuse a caption that is too long."""
     _check_content(text, MAX_CAPTION_UNITS, "message caption is too long")
+
+
+def check_photo(data: bytes) -> None:
+    """Refuse what the public server takes as no photo: by size, by what it is, and by its sides."""
+    if len(data) > MAX_PHOTO_BYTES:
+        raise Refusal(
+            400, f"Bad Request: file of size {len(data)} bytes is too big for a photo; the maximum is 10485760"
+        )
+    size = _pixels(data)
+    if size is None:
+        raise Refusal(400, "Bad Request: IMAGE_PROCESS_FAILED")
+    if sum(size) > MAX_PHOTO_SIDES or max(size) > MAX_PHOTO_RATIO * min(size):
+        raise Refusal(400, "Bad Request: PHOTO_INVALID_DIMENSIONS")
+
+
+def check_document(data: bytes) -> None:
+    """Refuse a file that no bot may send."""
+    if not data:
+        raise Refusal(400, "Bad Request: file must be non-empty")
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise Refusal(413, "Request Entity Too Large")
+
+
+def _pixels(data: bytes) -> tuple[int, int] | None:
+    """Return width and height of a PNG or GIF; of another format that is a picture, some legal ones."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+    if data.startswith(b"GIF8"):
+        return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
+    return (1, 1) if data.startswith(b"\xff\xd8\xff") or data[8:12] == b"WEBP" else None
 
 
 def _check_content(text: str, limit: int, complaint: str) -> None:

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from nanobot.bus.events import Media
 from nanobot.bus.runtime_events import TextDelta, ToolFinished, ToolStarted
 from nanobot.cli.ask import ask
 from tests.fakes.bot import Emit, FakeBot
@@ -50,9 +51,32 @@ async def test_json_holds_the_whole_result(capfd: pytest.CaptureFixture[str]) ->
     [line] = capfd.readouterr().out.splitlines()
 
     result = json.loads(line)
-    assert list(result) == ["content", "stop_reason", "usage", "tools_used", "iterations", "error", "session_key"]
+    assert list(result) == [
+        "content",
+        "stop_reason",
+        "usage",
+        "tools_used",
+        "iterations",
+        "error",
+        "session_key",
+        "files",
+    ]
     assert (result["content"], result["stop_reason"], result["session_key"]) == ("hello", "completed", "cli:direct")
     assert result["usage"]["input_tokens"] == 0
+
+
+async def test_files_are_named_on_stderr_and_in_json(capfd: pytest.CaptureFixture[str]) -> None:
+    """What the Turn sends lies at a path; the answer itself stays as it is."""
+    media = Media("file", name="plot.png", path="/kept/ab.png", media_type="image/png", size_bytes=7, caption="It")
+    await asked(FakeBot(files=(media,)))
+    out, err = capfd.readouterr()
+    await asked(FakeBot(files=(media,)), as_json=True)
+    result = json.loads(capfd.readouterr().out)
+
+    assert (out, err) == ("hello\n", "file: /kept/ab.png (plot.png)\n")
+    assert result["files"] == [
+        {"path": "/kept/ab.png", "name": "plot.png", "media_type": "image/png", "size_bytes": 7, "caption": "It"}
+    ]
 
 
 @pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

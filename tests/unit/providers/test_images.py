@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from nanobot.messages import ImagePart
-from nanobot.providers.images import LoadedImage, inspect_image, load_image
+from nanobot.pictures import inspect_image
+from nanobot.providers.images import LoadedImage, load_image
 
 
 def png(width: int, height: int) -> bytes:

@@ -7,7 +7,18 @@ from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.agent.tools.settings import BUILTIN_TOOLS, ExecSettings, ToolSettings
 from nanobot.errors import ConfigError
 
-ALL = ["edit_file", "exec", "glob", "grep", "list_dir", "read_file", "read_result", "web_fetch", "write_file"]
+ALL = [
+    "edit_file",
+    "exec",
+    "glob",
+    "grep",
+    "list_dir",
+    "read_file",
+    "read_result",
+    "send_file",
+    "web_fetch",
+    "write_file",
+]
 ON_WISH = {"web_search"}
 
 

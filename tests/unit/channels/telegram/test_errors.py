@@ -32,7 +32,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (BadRequest("Message to be replied not found"), errors.ReplyGone),
         (BadRequest("Message thread not found"), errors.TopicGone),
         (BadRequest("Chat not found"), errors.ChatGone),
-        (BadRequest("Can't parse entities: x"), SendRejected),
+        (BadRequest("Can't parse entities: x"), errors.StyleRefused),
         (Forbidden("Forbidden: bot was blocked by the user"), errors.ChatGone),
         (ChatMigrated(-100), errors.ChatMoved),
         (InvalidToken("The token `1:SECRET` was rejected"), errors.TokenRefused),
