@@ -35,8 +35,16 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class _BoundedTransport(httpx2.AsyncHTTPTransport):
+    def __init__(self, *, can_log_in: bool) -> None:
+        super().__init__()
+        self._can_log_in = can_log_in
+
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
+        if response.status_code in (401, 403) and not self._can_log_in:  # the SDK would keep the status to itself
+            await response.aclose()
+            response.request = request
+            response.raise_for_status()
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             raise TooLarge("the server compressed an answer although it was asked not to")
@@ -50,7 +58,7 @@ def http_client(
 ) -> httpx2.AsyncClient:
     """Return the client for one server.  Slow (it reads certificates): call it in a thread."""
     return httpx2.AsyncClient(
-        transport=_BoundedTransport(),
+        transport=_BoundedTransport(can_log_in=auth is not None),
         headers={**(headers or {}), "accept-encoding": "identity"},
         timeout=timeout or httpx2.Timeout(_CONNECT_S, read=_SILENT_S),
         auth=auth,
