@@ -118,6 +118,7 @@ class Agent:
         comply_s: float = 5.0,
         files: Files | None = None,
         provider: ScriptedProvider | None = None,
+        sources: Sequence[str] = (),
     ) -> None:
         self.provider = provider or ScriptedProvider(steps)
         self.store = MemoryStore(world=world)
@@ -132,7 +133,10 @@ class Agent:
         self._window = window
         self._workspace = workspace
         self._gates = gates
-        registry = ToolRegistry(self._tools, default_max_chars=self.settings.max_tool_result_chars)
+        self._sources = sources
+        self.registry = registry = ToolRegistry(
+            self._tools, default_max_chars=self.settings.max_tool_result_chars, sources=sources
+        )
         self.approvals = Approvals(expires_s=approval_s)
         run_stage = RunStage(
             settings=self.settings,
@@ -257,6 +261,7 @@ class Agent:
             "window": self._window,
             "workspace": self._workspace,
             "gates": self._gates,
+            "sources": self._sources,
             **options,
         }
         later = Agent(steps, world=self.store.world, **options)

@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 from pydantic import Field
 
+from nanobot.agent.bare import bare_context
 from nanobot.agent.tools.arguments import ToolArguments
-from nanobot.agent.tools.base import BaseTool, Planned, Probed, ToolContext
+from nanobot.agent.tools.base import BaseTool, Planned, Probed, Tool, ToolContext
+from nanobot.agent.tools.function import function_tool
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.errors import MisuseError, ToolError
 from nanobot.messages import JsonObject, ToolCall
@@ -165,3 +168,71 @@ def test_limits_win_over_the_tools_own_and_that_over_the_default() -> None:
     assert registry.max_chars("echo_text") == 700
     assert registry.max_chars("other") == 900
     assert registry.max_chars("unknown") == 5_000
+
+
+# -- tools that come and go ----------------------------------------------------------------------------------------------------
+
+
+def brought(*names: str, text: str = "Does it.") -> list[Tool[Any]]:
+    return [named(name, text) for name in names]
+
+
+def named(name: str, text: str = "Does it.") -> Tool[Any]:
+    def ran() -> str:
+        return f"{name} ran"
+
+    return function_tool(ran, name=name, description=text)
+
+
+def test_a_source_replaces_its_whole_set_at_once() -> None:
+    """What a source brought before is gone, what others brought stays, and the list stays sorted."""
+    registry = ToolRegistry([named("own")], sources=["a", "b"])
+    registry.replace("a", brought("mcp_a_one", "mcp_a_two"))
+    registry.replace("b", brought("mcp_b_one"))
+    registry.replace("a", brought("mcp_a_two", "mcp_a_three"))
+
+    assert [spec.name for spec in registry.specs()] == ["mcp_a_three", "mcp_a_two", "mcp_b_one", "own"]
+    assert [spec.source for spec in registry.specs()] == ["a", "a", "b", ""]
+    assert [spec.name for spec in registry.own_specs()] == ["own"]
+    assert registry.get("mcp_a_one") is None
+
+
+def test_what_is_unchanged_stays_the_same_object() -> None:
+    """A spec is encoded once, however often its server comes up again."""
+    registry = ToolRegistry([], sources=["a"])
+    registry.replace("a", brought("mcp_a_one", "mcp_a_two"))
+    before = registry.specs()
+    registry.replace("a", [named("mcp_a_one"), named("mcp_a_two", "Does something else.")])
+
+    assert registry.specs()[0] is before[0]
+    assert registry.specs()[1] is not before[1]
+
+
+def test_a_name_that_is_taken_replaces_nothing() -> None:
+    """A source cannot put a tool of its own in the place of another one."""
+    registry = ToolRegistry([named("own")], sources=["a"])
+    registry.replace("a", brought("mcp_a_one"))
+    with pytest.raises(MisuseError, match="two tools named 'own'"):
+        registry.replace("a", brought("own", "mcp_a_two"))
+
+    assert [spec.name for spec in registry.specs()] == ["mcp_a_one", "own"]
+
+
+async def test_a_call_that_has_begun_outlives_the_replacement() -> None:
+    """The tool that a call was prepared with runs it."""
+    registry = ToolRegistry([], sources=["a"])
+    registry.replace("a", brought("mcp_a_one"))
+    prepared = registry.prepare_call(ToolCall("e1.0", "mcp_a_one", {}))
+    registry.replace("a", [])
+
+    assert (await registry.execute(prepared, bare_context())).text == "mcp_a_one ran"
+
+
+def test_a_tool_that_is_not_there_may_have_a_stand_in() -> None:
+    """What a frozen prompt still names is answered by its source, not as an unknown name."""
+    stand_in = named("mcp_a_gone")
+    registry = ToolRegistry([], absent=lambda name: stand_in if name.startswith("mcp_a_") else None)
+
+    assert registry.prepare_call(ToolCall("e1.0", "mcp_a_gone", {})).tool is stand_in
+    with pytest.raises(ToolError, match="no tool named 'other'"):
+        registry.prepare_call(ToolCall("e1.0", "other", {}))
