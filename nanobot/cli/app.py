@@ -27,6 +27,8 @@ app = typer.Typer(
 )
 sessions = typer.Typer(help="Look at conversations.", rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(sessions, name="sessions")
+mcp = typer.Typer(help="Look at MCP servers.", rich_markup_mode=None, no_args_is_help=True)
+app.add_typer(mcp, name="mcp")
 service = typer.Typer(help="Keep the daemon running under systemd.", rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(service, name="service")
 
@@ -241,6 +243,22 @@ def service_logs(
     from nanobot.cli.service import logs
 
     _exit_with(lambda: logs(_service(name, system), lines=lines, follows=follow))
+
+
+@mcp.command("list")
+def mcp_list(config: Config = None) -> None:
+    """Connect to each server and show what it offers."""
+    from nanobot.cli.mcp import list_servers
+
+    _exit_with(lambda: list_servers(config))
+
+
+@mcp.command("login")
+def mcp_login(name: str, config: Config = None) -> None:
+    """Log in to a server that wants OAuth."""
+    from nanobot.cli.mcp import log_in
+
+    _exit_with(lambda: log_in(name, config))
 
 
 @sessions.command("list")

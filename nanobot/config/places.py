@@ -1,10 +1,14 @@
-"""Whether the configured directories can be what they are meant to be.  Looks, and makes nothing but the workspace."""
+"""Whether the configured directories can be what they are meant to be, and whether others can look into them."""
 
 import os
+import shlex
 import stat
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from nanobot.errors import ConfigError
+from nanobot.redaction import MIN_SECRET_CHARS
 
 _NOT_FOR_FILES = (Path("/proc"), Path("/sys"))  # of the kernel; even root makes nothing there
 
@@ -48,8 +52,29 @@ def overlap_fault(workspace: Path, data_dir: Path) -> str | None:
     return None
 
 
+def is_open(path: Path) -> bool:
+    """Whether others than the owner may look at what is there."""
+    try:
+        return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+    except OSError:
+        return False
+
+
+def exposures(config: Path | None, data_dir: Path, secrets: Collection[str]) -> Iterator[str]:
+    """Yield what lies open to others on this machine, each with the command that closes it.
+
+    A configuration without secrets in it, only with names of variables, may be read by anybody.
+    """
+    if config is not None and is_open(config):
+        text = config.read_text("utf-8", "replace")
+        if any(secret in text for secret in secrets if len(secret) >= MIN_SECRET_CHARS):
+            yield f"others on this machine can read {config}, which holds secrets: chmod 600 {shlex.quote(str(config))}"
+    if is_open(data_dir):
+        yield f"others on this machine can look into {data_dir}: chmod 700 {shlex.quote(str(data_dir))}"
+
+
 def prepare(workspace: Path, data_dir: Path) -> None:
-    """Make the workspace, and see that the data directory can be written or made.
+    """Make the workspace, and the data directory, which is for its owner's eyes only.
 
     Raises:
         ConfigError: names the key whose directory cannot be used, and why.
@@ -67,3 +92,6 @@ def prepare(workspace: Path, data_dir: Path) -> None:
     there = next((at for at in (data_dir, *data_dir.parents) if os.path.exists(at)), data_dir)
     if not os.access(there, os.W_OK | os.X_OK):
         raise ConfigError(f"data_dir: {there} cannot be written; name a directory that you may write to")
+    with suppress(OSError):  # who uses it first says what is wrong
+        data_dir.parent.mkdir(parents=True, exist_ok=True)
+        data_dir.mkdir(exist_ok=True, mode=0o700)

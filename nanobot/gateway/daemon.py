@@ -24,6 +24,8 @@ from nanobot.channels.base import Channel, Fetching
 from nanobot.channels.manager import ChannelManager
 from nanobot.channels.registry import ChannelPorts, answer_splitter, build_channel, file_limits
 from nanobot.channels.supervisor import ChannelBoard, Noting, Restarts, Supervisor
+from nanobot.config.places import exposures
+from nanobot.config.secrets import secrets_in
 from nanobot.config.settings import Settings, home
 from nanobot.errors import ConfigError, SessionBusy
 from nanobot.gateway.announce import SEND_S, Announcer
@@ -142,10 +144,15 @@ class Gateway:
             async with self.bot:
                 self.bot.events.observe(self._metrics.observe)
                 self.bot.events.observe(report)
+                await asyncio.to_thread(self._warn_of_open_files)
                 try:
                     await self._run(ending, restarts_after)
                 finally:
                     await self._close_servers()
+
+    def _warn_of_open_files(self) -> None:
+        for text in exposures(self._config_path, self.settings.data_dir, secrets_in(self.settings)):
+            log.warning("%s", text)
 
     async def _run(self, ending: asyncio.Event, restarts_after: Callable[[], bool]) -> None:
         await self._start_servers()
@@ -257,7 +264,7 @@ class Gateway:
                 for name, one in facts.channels.items()
             ],
             "turns": [{"session": key, "doing": doing} for key, doing in self.bot.loop.running.items()],
-            "mcp": self.bot.mcp.snapshot(),
+            "mcp": [{"name": name, "state": state, "line": line} for name, state, line in self.bot.mcp.states()],
             "pending": facts.pending,
             "disk": facts.refusing,
             "loop_lag_s": round(facts.lag_s, 3),

@@ -8,7 +8,6 @@ import errno
 import os
 import shlex
 import shutil
-import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,12 +21,14 @@ from nanobot.agent.tools.packages import packaged_tools
 from nanobot.agent.tools.ripgrep import find_rg
 from nanobot.agent.tools.settings import BUILTIN_TOOLS
 from nanobot.channels.telegram.settings import TelegramSettings
+from nanobot.config.places import is_open
 from nanobot.config.settings import Settings, find, load
 from nanobot.errors import AuthFailed, ConfigError
 from nanobot.gateway.status import ask, holder
 from nanobot.messages import JsonValue
 from nanobot.providers.factory import split_ref
 from nanobot.setup.finding import Bot, BotRefused
+from nanobot.setup.mcp import offers
 from nanobot.setup.model import try_model
 from nanobot.setup.web import Answer, Fetch, Unreachable, fetch
 
@@ -78,6 +79,7 @@ def examine(around: Surroundings) -> Iterator[Finding]:
     yield from _tools(settings, around)
     if around.asks:
         yield from _models(settings, around)
+    yield from _mcp(settings, around)
     yield from _channels(settings, around)
     yield from _daemon(settings, around)
 
@@ -87,10 +89,9 @@ def _config(path: Path | None, settings: Settings) -> Iterator[Finding]:
         text = "there is no configuration file; keys from the environment and defaults are used"
         yield Finding("config", "ok" if settings.models[0] != "offline/phrases" else "careful", text, "nanobot init")
         return
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
+    if is_open(path):
         text = f"others on this machine can read {path}, keys included"
-        yield Finding("config", "careful", text, f"chmod 600 {path}")
+        yield Finding("config", "careful", text, f"chmod 600 {shlex.quote(str(path))}")
     else:
         yield Finding("config", "ok", str(path))
 
@@ -107,6 +108,11 @@ def _places(settings: Settings, around: Surroundings) -> Iterator[Finding]:
             text = f"{there} cannot be written: {error.strerror or type(error).__name__}"
             key = "data_dir" if name == "data" else name
             yield Finding(name, "bad", text, _writing_fix(key, there, error, around.environ))
+            continue
+        if name == "data" and there == path and is_open(path):
+            yield Finding(
+                name, "careful", f"others on this machine can look into {path}", f"chmod 700 {shlex.quote(str(path))}"
+            )
             continue
         free = around.free_bytes(there)
         text = f"{path}, {free / 1e9:.1f} GB free"
@@ -196,6 +202,27 @@ def _models(settings: Settings, around: Surroundings) -> Iterator[Finding]:
                 key = isinstance(tried.error, AuthFailed)
                 fix = f"set providers.{name}.api_key: `nanobot init`" if key else f"look at providers.{name}"
                 yield Finding(title, "bad", tried.text, fix)
+
+
+def _mcp(settings: Settings, around: Surroundings) -> Iterator[Finding]:
+    """Yield how the servers are: as the gateway says that runs, or else by connecting to them."""
+    if not any(server.enabled for server in settings.tools.mcp.servers.values()):
+        return
+    running = ask(settings.data_dir)
+    told = running.get("mcp") if running else None
+    if isinstance(told, list):
+        states = [(str(one["name"]), one["state"] == "up", str(one["line"])) for one in told if isinstance(one, dict)]
+    elif around.asks:
+        try:
+            states = [(offer.name, offer.is_up, offer.line) for offer in offers(settings)]
+        except ConfigError as error:
+            yield Finding("mcp", "bad", str(error), "pip install 'nanobot[mcp]'")
+            return
+    else:
+        return
+    for name, is_up, line in states:
+        text = line.removeprefix(f"mcp {name}: ")
+        yield Finding(f"mcp {name}", "ok" if is_up else "bad", text, f"look at tools.mcp.servers.{name}")
 
 
 def _channels(settings: Settings, around: Surroundings) -> Iterator[Finding]:

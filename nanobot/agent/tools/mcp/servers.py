@@ -18,7 +18,6 @@ from nanobot.agent.tools.mcp.server import Backoff, Server
 from nanobot.agent.tools.mcp.settings import McpServerSettings, McpSettings
 from nanobot.agent.tools.mcp.tools import GetPrompt, ListResources, ReadResource, absent_tool, remote_tools
 from nanobot.errors import ConfigError
-from nanobot.messages import JsonValue
 
 LOGINS = "mcp"
 """The directory of OAuth logins, below the data directory."""
@@ -116,17 +115,9 @@ class McpServers:
         """Return a line on each."""
         return [server.line() for server in self._servers.values()]
 
-    def snapshot(self) -> list[JsonValue]:
-        """Return how each is, for programs."""
-        return [
-            {
-                "name": server.name,
-                "state": server.condition.word,
-                "tools": len(server.listing.tools) if server.listing else 0,
-                "line": server.line(),
-            }
-            for server in self._servers.values()
-        ]
+    def states(self) -> list[tuple[str, str, str]]:
+        """Return each one's name, state (``starting``, ``up`` or ``down``) and line."""
+        return [(server.name, server.condition.word, server.line()) for server in self._servers.values()]
 
     def _listed(self, name: str, listing: Listing) -> None:
         server = self._servers[name]

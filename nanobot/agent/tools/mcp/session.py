@@ -107,6 +107,8 @@ def _program(name: str, settings: McpServerSettings, workspace: Path) -> Program
 async def _remote(stack: AsyncExitStack, name: str, settings: McpServerSettings, logins: Logins) -> _Transport:
     assert settings.url is not None
     headers = {key: value.get_secret_value() for key, value in settings.headers.items()}
+    if settings.oauth and not logins.usable(name):
+        raise Lost(f"it wants a login: nanobot mcp login {name}", reached=False, lasting=True)
     auth = logins.auth(name, settings) if settings.oauth else None
     if settings.transport == "sse":
         return sse_client(settings.url, headers, httpx_client_factory=http_client, auth=auth)
