@@ -35,6 +35,7 @@ from nanobot.agent.stages import Stages
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.agent.tools.function import ToolOptions, function_tool
+from nanobot.agent.tools.jobs import Jobs
 from nanobot.agent.tools.mcp.servers import McpServers
 from nanobot.agent.tools.packages import packaged_tools
 from nanobot.agent.tools.registry import ToolRegistry
@@ -114,6 +115,10 @@ class Nanobot:
         )
         own = [_as_tool(tool) for tool in tools]
         self._own_tools = {tool.name for tool in own}
+        exec_settings = settings.tools.exec
+        self.jobs = Jobs(
+            settings.data_dir / "jobs", per_session=exec_settings.max_jobs, in_all=exec_settings.max_jobs_in_all
+        )
         self.tools = _registry(
             settings,
             own,
@@ -123,6 +128,7 @@ class Nanobot:
             sandbox=self.sandbox,
             redact=redact,
             mcp=self.mcp,
+            jobs=self.jobs,
         )
         run_stage = RunStage(
             settings=agent,
@@ -199,6 +205,7 @@ class Nanobot:
         self.bus.close()
         await self.loop.shutdown(grace_s=0)
         await self.mcp.close()
+        await self.jobs.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait({self._sweeper})
@@ -340,6 +347,7 @@ def _registry(
     sandbox: Sandbox,
     redact: Redactor,
     mcp: McpServers,
+    jobs: Jobs,
 ) -> ToolRegistry:
     """Return the built-in tools and those of packages with a script's own, which win over those of the same name."""
     most_chars = settings.agent.max_tool_result_chars
@@ -354,6 +362,7 @@ def _registry(
         default_max_chars=most_chars,
         sandbox=sandbox,
         others=packaged.names,
+        jobs=jobs,
     )
     given = list(own)
     named = {tool.name for tool in given}

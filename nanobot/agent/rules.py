@@ -106,8 +106,9 @@ def concerns(rule: Rule, tool: str, facts: Facts) -> bool:
     """Say whether a rule is about calls of this tool at all, whatever their arguments are."""
     if rule.action == "allow" and rule.role is None and facts.role == "member":
         return False
+    names = (tool, "exec") if tool == "exec_input" and rule.action != "allow" else (tool,)  # a shell may be listening
     return (
-        any(fnmatchcase(tool, glob) for glob in rule.tool)
+        any(fnmatchcase(name, glob) for name in names for glob in rule.tool)
         and (rule.channel is None or fnmatchcase(facts.channel, rule.channel))
         and rule.role in (None, facts.role)
         and rule.outward in (None, facts.outward)

@@ -17,11 +17,11 @@ class AskUnsandboxed:
 
     async def review(self, call: ToolCall, arguments: Any, context: ToolContext) -> Verdict:  # Any: the tool's model
         """Ask for commands where nothing keeps them in, allow everything else."""
-        if call.name != "exec":
+        if call.name not in ("exec", "exec_input"):
             return Allow()
         state = await asyncio.to_thread(self._sandbox.state, context.workspace)
         if state.kind != "none":
             return Allow()
         why = "; ".join(state.why)
-        command = one_line(str(getattr(arguments, "command", "")))
-        return Ask(f"No sandbox works here ({why}). May exec run this with your rights: {command}?")
+        command = one_line(str(getattr(arguments, "command", "") or getattr(arguments, "text", "")))
+        return Ask(f"No sandbox works here ({why}). May {call.name} run this with your rights: {command}?")

@@ -29,6 +29,7 @@ from nanobot.supervisor.tree import become_reaper, descendants, kill_all, send, 
 from nanobot.supervisor.waiting import waits
 
 KILL_AFTER_S = 1.0
+GOING_S = 0.1  # a namespace is ended by its own end: its processes are on their way and left nothing running
 REST_S = 0.3  # what a command left running gets to end by itself
 DRAIN_S = 0.25  # how long a pipe is read on after the command itself has ended
 DYING_BYTES = (
@@ -60,6 +61,7 @@ def main(directory: str) -> int:
     except OSError as error:
         status = {"reason": "failed", "error": error.strerror or str(error)}
     status["duration_s"] = round(time.monotonic() - start, 3)
+    status["cwd"] = job["cwd"]
     status["total_bytes"] = record.total
     if record.error:
         status["lost"] = record.error
@@ -211,6 +213,7 @@ class Supervision:
     def _obey(self, order: dict[str, Any]) -> None:
         if "until" in order:
             self._deadline = order["until"]
+            return
         if self._feeding and "input" in order:
             self._pending += self._child.encoded(order["input"])
         if self._feeding and order.get("eof"):
@@ -272,7 +275,10 @@ class Supervision:
 
     def _end_rest(self) -> int:
         """End what the command left running; return how many processes that were."""
-        rest = len(descendants())
+        deadline = time.monotonic() + GOING_S
+        while (rest := len(descendants())) and time.monotonic() < deadline:
+            time.sleep(0.005)
+            self._reap()
         if not rest and not send_group(self._child.pid, 0):
             return 0
         self._end_within(REST_S)

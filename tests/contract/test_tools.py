@@ -6,22 +6,26 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.builtin import builtin_tools
+from nanobot.agent.tools.command import Launch
+from nanobot.agent.tools.jobs import JobNote, Jobs
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.settings import ToolSettings
 from nanobot.errors import ToolError
 from nanobot.messages import ToolCall
 
 SETTINGS: dict[str, Any] = {"web": {"allow_hosts": ["127.0.0.1"]}}
-TOOLS = builtin_tools(ToolSettings.model_validate(SETTINGS), environ={})
+JOBS = Jobs(Path(mkdtemp()))
+TOOLS = builtin_tools(ToolSettings.model_validate(SETTINGS), environ={}, jobs=JOBS)
 CALLS: dict[str, dict[str, Any]] = {
     "read_file": {"path": "a.txt"},
     "list_dir": {},
@@ -32,6 +36,10 @@ CALLS: dict[str, dict[str, Any]] = {
     "read_result": {"id": "e1"},
     "send_file": {"path": "a.txt"},
     "exec": {"command": "echo one"},
+    "exec_status": {},
+    "exec_output": {"job": "j7"},
+    "exec_input": {"job": "j7", "text": "one"},
+    "exec_kill": {"job": "j7"},
 }
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 
@@ -63,7 +71,17 @@ def page() -> Iterator[None]:
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> ToolContext:
+async def job(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """A job for the tools that need one."""
+    if "exec_" in request.node.name:
+        note = JobNote("j7", "cat", "/", terminal=False)
+        await JOBS.start(Launch(("/bin/cat",), Path("/"), {}), note, "cli:direct", stdin="pipe")
+    yield
+    await JOBS.close()
+
+
+@pytest.fixture
+def context(job: None, tmp_path: Path) -> ToolContext:
     """A call's context in a workspace with one file and one kept result."""
     workspace = tmp_path / "ws"
     workspace.mkdir()
@@ -151,13 +169,16 @@ def test_effects_are_what_the_design_says() -> None:
     effects = {tool.name: tool.effect for tool in TOOLS}
 
     assert {name for name, effect in effects.items() if effect == "pure"} == {
-        "read_file", "list_dir", "glob", "grep", "read_result", "web_fetch",
+        "read_file", "list_dir", "glob", "grep", "read_result", "web_fetch", "exec_status",
     }  # fmt: skip
     assert effects["write_file"] == effects["edit_file"] == "verifiable"
-    assert effects["exec"] == "opaque"
     assert effects["send_file"] == "idempotent"
+    assert effects["exec"] == effects["exec_input"] == "opaque"
+    assert effects["exec_output"] == effects["exec_kill"] == "idempotent"
     assert {tool.name for tool in TOOLS if tool.concurrent} == {n for n, effect in effects.items() if effect == "pure"}
-    assert {tool.name for tool in TOOLS if tool.chatty} == {n for n, e in effects.items() if e == "pure"} | {"exec"}
+    assert {tool.name for tool in TOOLS if tool.chatty} == {
+        *(name for name, effect in effects.items() if effect == "pure"), "exec", "exec_output", "exec_input",
+    }  # fmt: skip
     assert [tool.name for tool in TOOLS if not tool.keeps_result] == ["read_result"]
 
 
@@ -180,4 +201,4 @@ def test_the_tools_are_the_same_bytes_at_every_start() -> None:
     )
 
     assert one == two
-    assert len(one) < 8_000
+    assert len(one) < 10_000

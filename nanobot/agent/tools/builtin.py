@@ -2,12 +2,15 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
+from uuid import uuid4
 
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.command import Launcher, child_environment
 from nanobot.agent.tools.files import ListDir, ReadFile
 from nanobot.agent.tools.grep import Grep
+from nanobot.agent.tools.jobs import Jobs
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.read_result import ReadResult
 from nanobot.agent.tools.registry import DEFAULT_MAX_CHARS
@@ -16,6 +19,7 @@ from nanobot.agent.tools.search import Glob
 from nanobot.agent.tools.send_file import SendFile
 from nanobot.agent.tools.settings import BUILTIN_TOOLS, ToolSettings
 from nanobot.agent.tools.shell import Exec
+from nanobot.agent.tools.shell_jobs import job_tools
 from nanobot.agent.tools.web.build import web_tools
 from nanobot.agent.tools.write import EditFile, WriteFile
 from nanobot.errors import ConfigError
@@ -30,6 +34,7 @@ def builtin_tools(
     default_max_chars: int = DEFAULT_MAX_CHARS,
     sandbox: Sandbox | None = None,
     others: Collection[str] = (),
+    jobs: Jobs | None = None,
 ) -> list[Tool[Any]]:
     """Return the tools that the settings want.
 
@@ -41,15 +46,18 @@ def builtin_tools(
         default_max_chars: the budget of a result, as the registry has it.
         sandbox: what commands run in; None runs them with our rights.
         others: names that are no tools of ours and may be turned off too.
+        jobs: what runs in the background; who gives them closes them.
 
     Raises:
         ConfigError: ``tools.disabled`` names no tool.
     """
     rules = PathRules(settings.restrict_to_workspace, tuple(extra_roots), tuple(denied))
     limit = settings.limits.get
+    jobs = jobs or Jobs(Path(gettempdir()) / f"nanobot-jobs-{uuid4().hex}")  # made when it is needed
     confine = sandbox.wrap if sandbox else None
     command = Exec(
         Launcher(rules, child_environment(environ, settings.exec.env_pass), confine=confine),
+        jobs,
         timeout_s=settings.exec.timeout_s,
     )
     command.outward = sandbox is None or sandbox.reaches_out
@@ -63,6 +71,7 @@ def builtin_tools(
         SendFile(rules),
         ReadResult(max_chars=limit("read_result", default_max_chars)),
         command,
+        *job_tools(jobs, outward=command.outward),
         *web_tools(settings.web, environ=environ),
     ]
     known = {*(tool.name for tool in tools), *BUILTIN_TOOLS, *others}
@@ -71,4 +80,6 @@ def builtin_tools(
             f"tools.disabled names {unknown[0]!r}, which is no tool; there are {', '.join(sorted(known))}."
         )
     off = {*settings.disabled, *(() if settings.exec.enabled else ("exec",))}
+    if "exec" in off:
+        off.update(tool.name for tool in job_tools(jobs, outward=False))
     return [tool for tool in tools if tool.name not in off]

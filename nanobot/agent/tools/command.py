@@ -19,6 +19,7 @@ from nanobot.errors import ToolError
 
 _ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR")
 _MAX_COMMAND_BYTES = 100_000  # below the system's limit for one argument
+_ON_TERMINAL = {"TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat"}  # a pager would wait for keys
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 SECRET_NAME = re.compile(r"(API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)", re.IGNORECASE)
@@ -40,11 +41,16 @@ class Wanted:
     command: str
     cwd: str = "."
     env: Mapping[str, str] = field(default_factory=dict[str, str])
+    terminal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A process to start: ``argv[0]`` is its program's absolute path, ``env`` its whole environment."""
+    """A process to start: ``argv[0]`` is its program's absolute path, ``env`` its whole environment.
+
+    It is started in a session of its own.  With a terminal, that is its standard input, output and error and its controlling
+    terminal: what wraps it must not call ``setsid``, and must end everything inside when it is killed.
+    """
 
     argv: tuple[str, ...]
     cwd: Path
@@ -79,7 +85,8 @@ class Launcher:
         cwd = self._rules.resolve(wanted.cwd, context.workspace)
         if not cwd.is_dir():
             raise ToolError(f"cwd {wanted.cwd!r} is no directory.")
-        launch = Launch((*self._setting(wanted.env), *self._shell(), "-c", wanted.command), cwd, self._environment)
+        env = {**self._environment, **(_ON_TERMINAL if wanted.terminal else {})}
+        launch = Launch((*self._setting(wanted.env), *self._shell(), "-c", wanted.command), cwd, env)
         return self._confine(launch, context.workspace) if self._confine else launch
 
     def _shell(self) -> tuple[str, ...]:

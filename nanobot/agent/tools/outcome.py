@@ -28,20 +28,17 @@ def whole_text(captured: Captured) -> str:
     return f"{head}\n{_left_out(captured.left_out + cut)}\n{printable(captured.tail[cut:])}".rstrip("\n")
 
 
-def piece_since(captured: Captured, since: int, *, over: bool, most_bytes: int) -> Piece:
+def piece_since(captured: Captured, since: int, *, over: bool) -> Piece:
     """Return what is new from an offset on.
 
     Args:
         captured: the output so far.
         since: where the reader had come to.
         over: no more comes; otherwise a torn character or escape sequence at the end is left for the next piece.
-        most_bytes: of what is new; the end is kept, as it says how things stand.
     """
     lost, data = captured.since(max(since, 0))
     data = data[: len(data) - (0 if over else _torn_bytes(data))]
     following = min(captured.total, max(since, 0)) + lost + len(data)
-    if len(data) > most_bytes:
-        lost, data = lost + len(data) - most_bytes, data[-most_bytes:]
     if lost:
         cut = data.find(b"\n", 0, _LINE_SEARCH) + 1
         lost, data = lost + cut, data[cut:]

@@ -13,6 +13,10 @@ from nanobot.agent.tools.web.settings import WebSettings
 BUILTIN_TOOLS = (
     "edit_file",
     "exec",
+    "exec_input",
+    "exec_kill",
+    "exec_output",
+    "exec_status",
     "glob",
     "grep",
     "list_dir",
@@ -35,6 +39,10 @@ class ExecSettings(BaseModel):
     timeout_s: float = Field(
         default=120, gt=0, le=600, description="Stop a command after this many seconds, unless the call says otherwise"
     )
+    max_jobs: int = Field(
+        default=8, ge=0, description="Most background jobs at once in one conversation; 0 allows none"
+    )
+    max_jobs_in_all: int = Field(default=32, ge=0, description="Most background jobs at once")
     env_pass: tuple[str, ...] = Field(
         default=(), description="Names of environment variables that commands get, beside PATH, HOME and the like"
     )

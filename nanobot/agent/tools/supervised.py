@@ -39,6 +39,7 @@ class Ended:
     rest: int
     duration_s: float
     total_bytes: int
+    cwd: str = ""
     error: str = ""
     lost: str = ""
 
@@ -153,6 +154,7 @@ def read_record(directory: Path) -> tuple[Ended, Captured] | None:
         rest=status.get("rest", 0),
         duration_s=status["duration_s"],
         total_bytes=status["total_bytes"],
+        cwd=status.get("cwd", ""),
         error=status.get("error", ""),
         lost=status.get("lost", ""),
     )

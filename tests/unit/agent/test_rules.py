@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.gates import Allow, Ask, Deny, Verdict
-from nanobot.agent.rules import Facts, Placed, decide, is_plain, normal_path, placed
+from nanobot.agent.rules import Facts, Placed, concerns, decide, is_plain, normal_path, placed
 from nanobot.agent.tools.rules import Rule
 from nanobot.bus.events import Role
 from nanobot.messages import JsonValue, ToolCall
@@ -190,3 +190,11 @@ def test_a_pattern_takes_no_long_time() -> None:
 def test_paths_are_seen_from_the_workspace(path: str, seen: str) -> None:
     """Whatever way a path is written, rules see one."""
     assert normal_path(path, WORK) == seen
+
+
+@pytest.mark.parametrize(("action", "is_about"), [("ask", True), ("deny", True), ("allow", False)])
+def test_what_is_typed_into_a_shell_is_a_command(action: str, is_about: bool) -> None:
+    """A rule that asks about or denies exec holds for exec_input too; one that allows exec does not open it."""
+    rule = Rule.model_validate({"tool": ["exec"], "action": action})
+
+    assert concerns(rule, "exec_input", facts()) is is_about

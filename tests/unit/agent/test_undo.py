@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.tools.command import Launcher
+from nanobot.agent.tools.jobs import Jobs
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.shell import Exec
 from nanobot.agent.tools.write import EditFile, WriteFile
@@ -133,7 +134,7 @@ async def test_a_commands_raw_output_is_kept_no_longer_than_its_result_is_unwrit
     workspace: Path, refuses: str | None
 ) -> None:
     """Once the log has the redacted result nothing of the record is left; while the disk refuses it, a crash finds it."""
-    command = Exec(Launcher(PathRules(), {"PATH": os.environ["PATH"]}))
+    command = Exec(Launcher(PathRules(), {"PATH": os.environ["PATH"]}), Jobs(workspace / "jobs"))
     agent = Agent([calls(("exec", {"command": "echo hunter2"})), says("done")], tools=[command], workspace=workspace)
     async with agent:
         agent.store.world.refuses = refuses

@@ -7,9 +7,10 @@ from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.agent.tools.settings import BUILTIN_TOOLS, ExecSettings, ToolSettings
 from nanobot.errors import ConfigError
 
+SHELL = ["exec", "exec_input", "exec_kill", "exec_output", "exec_status"]
 ALL = [
     "edit_file",
-    "exec",
+    *SHELL,
     "glob",
     "grep",
     "list_dir",
@@ -31,7 +32,7 @@ def test_settings_choose_the_tools() -> None:
     """All by default, without those that are turned off."""
     assert names(ToolSettings()) == ALL == [name for name in BUILTIN_TOOLS if name not in ON_WISH]
     assert names(ToolSettings(disabled=("grep",), exec=ExecSettings(enabled=False))) == [
-        name for name in ALL if name not in ("grep", "exec")
+        name for name in ALL if name not in ("grep", *SHELL)
     ]
 
 

@@ -10,6 +10,7 @@ from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.command import Launcher
 from nanobot.agent.tools.files import ListDir, ReadFile
 from nanobot.agent.tools.grep import Grep
+from nanobot.agent.tools.jobs import Jobs
 from nanobot.agent.tools.opening import directory
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.search import Glob
@@ -30,7 +31,7 @@ def every_way(path: str, rules: PathRules = RULES) -> list[tuple[Tool[Any], dict
         (ListDir(rules), {"path": path}),
         (Glob(rules), {"path": path, "pattern": "*"}),
         (Grep(rules), {"path": path, "pattern": "secret"}),
-        (Exec(Launcher(rules, {})), {"cwd": path, "command": "cat *"}),
+        (Exec(Launcher(rules, {}), Jobs(Path("/nonexistent"))), {"cwd": path, "command": "cat *"}),
     ]
 
 

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from nanobot.agent.tools.base import Planned
 from nanobot.agent.tools.command import Launcher, Wanted, child_environment
+from nanobot.agent.tools.jobs import Jobs
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.settings import ExecSettings
 from nanobot.agent.tools.shell import Exec
@@ -24,7 +25,8 @@ from nanobot.supervisor.ring import read_ring
 from tests.unit.agent.tools.conftest import Bench
 
 SLEEP = f"sleep 600.{os.getpid():07}"  # no other test run's processes are taken for ours
-EXEC = Exec(Launcher(PathRules(), child_environment(os.environ)))
+JOBS = Jobs(Path("/nonexistent"))
+EXEC = Exec(Launcher(PathRules(), child_environment(os.environ)), JOBS)
 
 
 def processes(marker: str) -> list[str]:
@@ -129,7 +131,7 @@ async def test_h04_endless_output_costs_bounded_memory_and_disk(bench: Bench) ->
 
     assert text.startswith("start\ny\n")
     assert "bytes of output left out here" in text
-    assert text.rstrip().endswith("killed with all its children]")
+    assert text.endswith(f"killed with all its children, in {bench.workspace}]")
     assert len(text) < 270_000
     assert sum(file.stat().st_size for file in context.scratch.iterdir()) < 330_000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # kB
@@ -181,7 +183,7 @@ async def test_g05_no_secret_is_in_the_environment(bench: Bench, tmp_path: Path)
         "PASSED": "yes",
         "BASH_ENV": str(tmp_path / ".bashrc"),
     }
-    tool = Exec(Launcher(PathRules(), child_environment(environ, ["PASSED", "MY_TOKEN"])))
+    tool = Exec(Launcher(PathRules(), child_environment(environ, ["PASSED", "MY_TOKEN"])), JOBS)
 
     text = await bench.text(tool, command="env; cat /proc/$PPID/environ")
 
