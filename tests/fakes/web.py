@@ -1,6 +1,7 @@
 """A web for tests: a server on this machine that answers with bytes as given, and a resolver by table."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -60,7 +61,9 @@ class WebServer:
 
 
 @asynccontextmanager
-async def serving(pages: Mapping[str, Reply] | None = None) -> AsyncGenerator[WebServer]:
+async def serving(
+    pages: Mapping[str, Reply] | None = None, *, tls: ssl.SSLContext | None = None
+) -> AsyncGenerator[WebServer]:
     """Serve on 127.0.0.1; whatever is open at the end is broken off."""
     web = WebServer(dict(pages or {}))
     tasks: set[asyncio.Task[None]] = set()
@@ -70,7 +73,7 @@ async def serving(pages: Mapping[str, Reply] | None = None) -> AsyncGenerator[We
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
     web.port = server.sockets[0].getsockname()[1]
     try:
         async with server:
@@ -84,8 +87,12 @@ async def serving(pages: Mapping[str, Reply] | None = None) -> AsyncGenerator[We
 class Names:
     """A resolver: each name's answers, one after the other, the last one for good; and who was asked for."""
 
-    def __init__(self, **answers: Sequence[Sequence[str]]) -> None:
+    def __init__(
+        self, table: Mapping[str, Sequence[Sequence[str]]] | None = None, **answers: Sequence[Sequence[str]]
+    ) -> None:
+        """Take the table, or names as keywords with underscores for dots."""
         self._answers = {name.replace("_", "."): list(given) for name, given in answers.items()}
+        self._answers |= {name: list(given) for name, given in (table or {}).items()}
         self.asked: list[str] = []
 
     async def __call__(self, host: str, port: int) -> list[Address]:

@@ -84,8 +84,7 @@ class Fetcher:
         """Send one request; return the page, or where it redirects to."""
         proxied = self._proxy is not None and not self._is_opened(target)
         try:
-            addresses = None if proxied else await self._guard.addresses(target)
-            self._guard.check_name(target)
+            addresses = self._guard.check_name(target) if proxied else await self._guard.addresses(target)
         except ToolError as error:
             raise ToolError(f"after {len(hops)} redirects: {error}" if hops else str(error)) from None
         proxy = self._proxy if proxied else None

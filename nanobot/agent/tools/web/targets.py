@@ -189,7 +189,7 @@ def how_to_allow(target: Target) -> str:
 
 def _path(path: str, query: str) -> str:
     # What is there already percent-encoded stays; the rest becomes what may stand in a request line
-    return quote((path or "/") + query, safe="/%:@!$&'()*+,;=~?-._[]|^")
+    return quote((path or "/") + query, safe="/%:@!$&'()*+,;=~?-._[]|^", errors="replace")
 
 
 def _host(text: str) -> tuple[str, Address | None]:

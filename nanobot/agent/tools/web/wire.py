@@ -84,8 +84,8 @@ class Wire:
         hosts = [target.host] if addresses is None else [str(address) for address in addresses[:MAX_TRIED]]
         fault: Exception | None = None
         for host in hosts:
-            request = _request(target, host, method, headers, content)
             try:
+                request = _request(target, host, method, headers, content)
                 return await transport.handle_async_request(request)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 fault = error

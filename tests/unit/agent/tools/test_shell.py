@@ -345,3 +345,10 @@ async def test_variables_of_a_call_reach_the_command_alone(bench: Bench) -> None
     assert (await bench.text(EXEC, command="echo $GREETING", env={"GREETING": "a b;c"})).startswith("a b;c\n")
     assert "no name of a variable" in await bench.error(EXEC, command="true", env={"A B": "1"})
     assert "holds a NUL" in await bench.error(EXEC, command="true", env={"A": "x\0"})
+
+
+async def test_g16_a_command_is_not_refused_for_an_address_in_it(bench: Bench) -> None:
+    """No list of patterns pretends to be a wall: what a command may reach is decided where it connects."""
+    text = await bench.text(EXEC, command="echo curl http://localhost:9867/health http://169.254.169.254/")
+
+    assert "http://localhost:9867/health http://169.254.169.254/" in text

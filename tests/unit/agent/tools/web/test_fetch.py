@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import socket
+import tracemalloc
 import zlib
 from pathlib import Path
 from time import perf_counter
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from nanobot.agent.tools.base import Sourced, Tool
 from nanobot.agent.tools.web import extractor
+from nanobot.agent.tools.web.body import Body
 from nanobot.agent.tools.web.charset import decode
 from nanobot.agent.tools.web.extraction import Extractor
 from nanobot.errors import ToolError
@@ -236,6 +238,20 @@ async def test_a_bomb_unpacks_to_the_limit_only(bench: Bench, web: WebServer, pa
     assert "only the first 100,000 bytes" in text
 
 
+def test_a_bomb_takes_no_more_memory_than_the_limit() -> None:
+    """Not for a moment: what would be too much is never unpacked."""
+    bomb = gzip.compress(bytes(50_000_000))
+    body = Body("gzip", max_bytes=100_000)
+    tracemalloc.start()
+
+    assert not body.add(bomb)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert len(body.data) == 100_000
+    assert peak < 1_000_000
+
+
 @pytest.mark.parametrize("packed", ["br", "zstd", "gzip, gzip", "compress"])
 async def test_what_was_not_asked_for_is_not_unpacked(bench: Bench, web: WebServer, packed: str) -> None:
     """We ask for gzip and deflate; a server that sends brotli breaks the rules, or tries something."""
@@ -398,6 +414,21 @@ async def test_whatever_the_extractor_does_it_is_ended(tmp_path: Path, script: s
 
     with pytest.raises(ToolError, match="could not be read"):
         await Extractor({}, limit_s=0.4, script=program).extract("html", b"x" * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "better", ["raise ImportError", "def extract(*a, **k): return None", "def extract(*a, **k): raise RecursionError",
+               "import time\ndef extract(*a, **k): time.sleep(60)", "def extract(*a, **k): return 'x' * 10**12"],
+)  # fmt: skip
+async def test_a_page_is_read_without_the_better_extractor_too(tmp_path: Path, better: str) -> None:
+    """Not installed, finding nothing, stumbling, hanging or swallowing memory: a simpler way takes its place."""
+    (tmp_path / "trafilatura.py").write_text(better)
+
+    found = await Extractor({"PYTHONPATH": str(tmp_path)}, limit_s=1.5).extract("html", ARTICLE.encode())
+
+    assert found.title == "Bread & butter"
+    assert "Flour and water." in found.text
+    assert "alert(1)" not in found.text
 
 
 async def test_cancelling_ends_the_extractor(tmp_path: Path) -> None:

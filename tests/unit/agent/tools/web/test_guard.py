@@ -3,11 +3,14 @@
 import ipaddress
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nanobot.agent.tools.web.addresses import inside, is_metadata
+from nanobot.agent.tools.web.build import web_tools
+from nanobot.agent.tools.web.settings import WebSettings
 from nanobot.agent.tools.web.targets import AllowList, Target, parse_allowed, parse_url, resolve_reference
 from nanobot.errors import ToolError
 from tests.fakes.web import Names, WebServer, redirect, reply
@@ -117,10 +120,10 @@ OTHERS = [
 @pytest.mark.parametrize("url", [*LOOPBACK, *OTHERS])
 async def test_g08_whatever_way_it_is_written_nothing_inside_is_asked(bench: Bench, url: str) -> None:
     """Each is a tool error, and no connection is begun."""
-    everything = {"example_org": [["93.184.216.34"]], "localhost": [["127.0.0.1"]], "foo_localhost": [["::1"]]}
+    names = Names({"example.org": [["93.184.216.34"]], "localhost": [["127.0.0.1"]], "foo.localhost": [["::1"]]})
     watch = Connections([])
 
-    error = await bench.error(make_fetch(resolve=Names(**everything), watch=watch), url=url)
+    error = await bench.error(make_fetch(resolve=names, watch=watch), url=url)
 
     assert "fault of the tool" not in error
     assert watch.made == []
@@ -351,6 +354,31 @@ async def test_no_url_connects_to_what_is_inside(bench: Bench, text: str) -> Non
 
     assert "fault of the tool" not in observation.text
     assert all(inside(ipaddress.ip_address(host)) is None for host, _ in watch.made)
+
+
+@given(st.lists(urls, min_size=1, max_size=4))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+async def test_no_redirect_connects_to_what_is_inside(bench: Bench, places: list[str]) -> None:
+    """Whatever a public server says in its Location headers."""
+    made: list[str] = []
+    said = iter(places)
+
+    def transport(proxy: str | None) -> httpx2.AsyncBaseTransport:
+        return httpx2.MockTransport(answer)
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        made.append(request.url.host)
+        place = next(said, None)
+        headers = [] if place is None else [(b"location", place.encode("utf-8", "replace"))]
+        return httpx2.Response(200 if place is None else 302, headers=headers)
+
+    names = Names({"example.org": [["93.184.216.34"]], "localhost": [["127.0.0.1"]]})
+    (tool,) = web_tools(WebSettings(), environ={}, resolve=names, make_transport=transport)
+
+    observation = await bench.call(tool, url="http://example.org/")
+
+    assert "fault of the tool" not in observation.text
+    assert set(made) <= {"93.184.216.34"}
 
 
 def test_the_allow_list_is_empty_by_default() -> None:
