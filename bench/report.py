@@ -29,7 +29,7 @@ _HEAD = """\
 # Performance
 
 What nanobot costs, with the model's time taken out. Written by `python -m bench.report` from one run of `make bench-peers`; how it
-is measured, and how to repeat it, stands in [bench/README.md](../bench/README.md).
+is measured, and how to repeat it, stands in [bench/README.md](../bench/README.md). Budgets that CI enforces: `tests/budgets`.
 
 Measured {at} on {cores} cores, Python {python}, {system}, load {load} at the start. `floor` is the same work without nanobot in
 the same run (a Turn's: the same requests through the bare SDK; `http`: through its HTTP client alone). ± is half of the distance

@@ -68,26 +68,30 @@ async def growth(*, peers: bool) -> Sequence[Row]:
 
 
 async def in_flight(*, peers: bool) -> Sequence[Row]:
-    """Measure many sessions at once."""
+    """Measure many sessions at once: with the default number of Turns that may run, and with as many as there are sessions."""
     rows: list[Row] = []
     alone = 0.0
     for sessions in IN_FLIGHT:
         turns = max(2, min(40, 1_000 // sessions))
         chosen = (*_FLOORS, *(_peers(peers) if sessions == 500 else ()))
         found = await compete(Job(sessions=sessions, turns=turns), chosen, repeats=3)
-        is_target = sessions == 500
-        rows += [
-            _row(f"{sessions} in flight, Turns a second", "1/s", found, lambda one: one.turns_a_second),
-            _row("  CPU of a Turn", "ms", found, _cpu),
-            _row("  p99 of a Turn, wall", "ms", found, lambda one: one.p99_ms),
-            _row("  event-loop lag, p99", "ms", found, lambda one: one.lag_p99_ms, most=50 if is_target else None),
-            _row("  peak memory", "MB", found, lambda one: one.peak_mb, most=110 if is_target else None),
-        ]
+        rows += _crowd(f"{sessions} in flight", found, is_target=sessions == 500)
         alone = alone or rows[-1].value
         if sessions > 1:
             kb = (rows[-1].value - alone) * 1024 / sessions
             rows.append(Row(what="  memory a session", unit="KB", value=kb))
-    return rows
+    found = await compete(Job(sessions=500, turns=2, slots=500), _FLOORS, repeats=3)
+    return [*rows, *_crowd("500 in flight, agent.concurrency 500", found, is_target=False)]
+
+
+def _crowd(what: str, found: Found, *, is_target: bool) -> list[Row]:
+    return [
+        _row(f"{what}, Turns a second", "1/s", found, lambda one: one.turns_a_second),
+        _row("  CPU of a Turn", "ms", found, _cpu),
+        _row("  p99 of a Turn, wall", "ms", found, lambda one: one.p99_ms),
+        _row("  event-loop lag, p99", "ms", found, lambda one: one.lag_p99_ms, most=50 if is_target else None),
+        _row("  peak memory", "MB", found, lambda one: one.peak_mb, most=110 if is_target else None),
+    ]
 
 
 def _peers(wanted: bool) -> tuple[Contestant, ...]:

@@ -30,6 +30,7 @@ class Job:
         warm: Turns before anything is measured.
         turns: Turns a session.
         sessions: sessions at once.
+        slots: Turns that may run at once; nanobot's default.
         requests: model requests a Turn.
         fresh: each Turn in a session of its own.
         history: messages that the session holds already.
@@ -45,6 +46,7 @@ class Job:
     turns: int = 20
     requests: int = 1
     sessions: int = 1
+    slots: int = 8
     fresh: bool = False
     history: int = 0
     window: int = 200_000

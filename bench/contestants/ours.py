@@ -43,7 +43,7 @@ async def opened(job: Job) -> AsyncGenerator[Turn]:
 
 def _settings(job: Job, folder: Path) -> Settings:
     url = job.url if job.wire == "anthropic" else f"{job.url}/v1"
-    agent = {"model": "local/bench", "context_window": job.window, "concurrency": max(8, job.sessions)}
+    agent = {"model": "local/bench", "context_window": job.window, "concurrency": job.slots}
     return Settings.model_validate(
         {
             "workspace": folder / "workspace",

@@ -107,9 +107,11 @@ class Consolidator:
             )
 
     def after_turn(self, session: Session, model: Model) -> None:
-        """Begin a summary beside the chat, if one is due; without one, let go of rows that no pass shows any more."""
-        busy = session.key in self._tasks or session.key in self._ready
-        if not self.maybe_consolidate_by_tokens(session, model) and not busy:
+        """Begin a summary beside the chat, if one is due; else let go of rows that no pass shows any more.
+
+        A summary that is being made has its own copy of them.
+        """
+        if not self.maybe_consolidate_by_tokens(session, model):
             trim(session, most_hidden=prompt_budget(model.window, self._agent.max_tokens))
 
     def maybe_consolidate_by_tokens(self, session: Session, model: Model) -> bool:

@@ -8,8 +8,9 @@ numbers of the span are found by ``identifiers``, so that a model's word is not 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
+from itertools import islice
 
 from nanobot.agent.repair import repair
 from nanobot.agent.tokens import estimate_message, estimate_text
@@ -73,24 +74,23 @@ def choose_cut(rows: Sequence[Row], *, keep_tokens: int, weights: Sequence[int] 
     return cut
 
 
-def transcript(messages: Sequence[Message], *, share: float = 1.0) -> list[str]:
+def transcript(messages: Sequence[Message], *, share: float = 1.0) -> Iterator[str]:
     """Write messages down, one text each; relative days get their dates from the message they stand in."""
-    out: list[str] = []
     on: date | None = None
     for message in repair(messages):
         if isinstance(message, UserMessage):
             on = _date_of(message.text) or on
         most = int((_RESULT_CHARS if isinstance(message, ToolMessage) else _TEXT_CHARS) * share)
         text = _shortened(plain(message).strip(), most)
-        out.append(f"{_who(message)}: {dated(text, on) if on else text}")
-    return out
+        yield f"{_who(message)}: {dated(text, on) if on else text}"
 
 
 def chunks(messages: Sequence[Message], *, room_tokens: int) -> list[str]:
     """Return the transcript in at most ``MAX_CHUNKS`` texts, each within the room; long messages are shortened until that works."""
     out: list[str] = []
     for share in _CAPS:
-        out = list(_packed(transcript(messages, share=share), room_tokens))
+        most = None if share == _CAPS[-1] else MAX_CHUNKS + 1
+        out = list(islice(_packed(transcript(messages, share=share), room_tokens), most))
         if len(out) <= MAX_CHUNKS:
             return out
     left_out = f"[{len(out) - MAX_CHUNKS} parts in between are left out]"
@@ -169,7 +169,7 @@ def plain(message: Message) -> str:
             return message.text
 
 
-def _packed(texts: Sequence[str], room: int) -> Iterator[str]:
+def _packed(texts: Iterable[str], room: int) -> Iterator[str]:
     part: list[str] = []
     used = 0
     for text in texts:

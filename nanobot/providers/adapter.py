@@ -206,20 +206,20 @@ class RemoteProvider(Generic[E]):
 
         An encoding that depends on the wire alone is kept under its name, the others under all they depend on.
         """
-        wire, model = self._wire, request.model
-        plain, special = wire.name, (wire.tag, model)
-        out: list[E] = []
-        for message in request.messages:
-            kept = message.encoded
-            element: E | None = kept.get(plain)
-            if element is None:
-                element = kept.get(special)
-            if element is None:
-                images = await _images_of(message)
-                element = wire.encode(message, model, images)
-                kept[special if wire.depends(message) else plain] = element
-            out.append(element)
-        return out
+        plain = self._wire.name
+        kept: list[E | None] = [message.encoded.get(plain) for message in request.messages]  # most were encoded before
+        return [
+            await self._element(message, request.model) if element is None else element
+            for message, element in zip(request.messages, kept, strict=True)
+        ]
+
+    async def _element(self, message: Message, model: str) -> E:
+        wire = self._wire
+        key = (wire.tag, model) if wire.depends(message) else wire.name
+        element: E | None = message.encoded.get(key)
+        if element is None:
+            element = message.encoded[key] = wire.encode(message, model, await _images_of(message))
+        return element
 
 
 class Lazy(Generic[S]):

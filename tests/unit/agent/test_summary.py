@@ -90,7 +90,7 @@ def test_e25_content_that_is_no_text_is_flattened() -> None:
     )
     odd = from_dict({"role": "tool", "tool_call_id": "x", "name": "f", "content": {"data": [1, 2]}})
 
-    lines = transcript([image, imported, AssistantMessage("", (ToolCall("x", "f", '{"cut'),)), odd])
+    lines = list(transcript([image, imported, AssistantMessage("", (ToolCall("x", "f", '{"cut'),)), odd]))
 
     assert lines[0] == "Person: [image /p/a.png]"
     assert "a" in lines[1]
@@ -102,7 +102,7 @@ def test_k04_relative_days_get_their_dates() -> None:
     """K04: "tomorrow" in a message of 2026-03-01 is written down with 2026-03-02, and so is what the agent says about it."""
     asked = user_text("see the dentist tomorrow\n\n[2026-03-01 09:00 +01:00 · telegram]")
 
-    lines = transcript([asked, AssistantMessage("Noted for Tomorrow.")])
+    lines = list(transcript([asked, AssistantMessage("Noted for Tomorrow.")]))
 
     assert "tomorrow (2026-03-02)" in lines[0]
     assert "Tomorrow (2026-03-02)" in lines[1]
