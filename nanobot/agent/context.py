@@ -25,6 +25,7 @@ You are nanobot, a personal agent that lives in a chat. You act for the person y
 - Where something was left out of your context, a line in square brackets says so. The read_result tool shows omitted results.
 - If you could not do something, say so, and say what you tried. Never claim what you did not check."""
 
+EDITED = "[edited: the new version of an earlier message]"
 _FILES = ("AGENTS.md", "SOUL.md", "USER.md")
 _MOST_CHARS = 12_000  # of each workspace file; more would crowd out the conversation
 _OLD_S = 300  # a message older than this says when it was sent
@@ -113,7 +114,8 @@ def _image(media: Media) -> ImagePart:
 
 
 def _with_files(message: InboundMessage) -> str:
-    return "\n".join(filter(None, [message.text, *map(_file_line, message.media)]))
+    edited = [EDITED] if message.replaces else []
+    return "\n".join(filter(None, [*edited, message.text, *map(_file_line, message.media)]))
 
 
 def _file_line(media: Media) -> str:

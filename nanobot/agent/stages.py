@@ -181,14 +181,11 @@ class Stages:
 
     async def _taken(self, context: TurnContext, first: InboundMessage) -> list[InboundMessage] | None:
         """Return the messages that begin this Turn, with their files; None if a shutdown came first."""
-        stage = self.run_stage
+        stage, log = self.run_stage, context.session.log
 
         def choose() -> list[InboundMessage]:
-            return (
-                [first]
-                if context.retries
-                else joined(first, context.session.log.pending, stage.settings, now=stage.now())
-            )
+            newest = log.newest(first.id) or first  # it may have been edited since it was chosen
+            return [first] if context.retries else joined(newest, log.pending, stage.settings, now=stage.now())
 
         taken = await stage.files.taken_unless_stopped(choose, context.running)
         if taken is None and context.running.cause != "shutdown":

@@ -74,7 +74,8 @@ class InboundMessage:
     """A message for a session, as it is logged before it is acknowledged.
 
     ``id`` is the platform's (``<channel>:<chat>:<message>[:<edit date>]``), unique per session: a second one with the same id is a
-    duplicate.  ``route`` is None for direct calls: nothing is owed then.  ``at`` carries a zone.
+    duplicate.  ``route`` is None for direct calls: nothing is owed then.  ``at`` carries a zone.  ``replaces`` is the id of the
+    message that this is a newer version of: as long as nothing took that one up, this one takes its place.
     """
 
     id: str
@@ -86,6 +87,7 @@ class InboundMessage:
     sender_name: str = ""
     route: Route | None = None
     media: tuple[Media, ...] = ()
+    replaces: str = ""
 
 
 SETTLED = frozenset({"sent", "refused", "withdrawn"})  # states of a part with which nothing is to be done any more

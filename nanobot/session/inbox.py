@@ -1,6 +1,12 @@
-"""Which inbound messages a log has seen, and which of them nothing has taken up yet.  Pure; kept up entry by entry."""
+"""Which inbound messages a log has seen, and which of them nothing has taken up yet.  Pure; kept up entry by entry.
+
+A message may be a newer version of an earlier one (``replaces``).  While the earlier one is pending, the newer one stands in its
+place and is no longer called a version of it: nobody has seen the other.  Where the earlier one was taken up, the newer one is
+pending as a message of its own.  A version that comes before what it replaces makes that one void.
+"""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from nanobot.bus.events import InboundMessage
 from nanobot.messages import JsonObject
@@ -11,13 +17,15 @@ class Inbox:
     """Fold a log's entries, in order, into the ids it knows and the messages still pending, both oldest first.
 
     ``seen`` also holds the ids that a floor entry carries over (``carry["seen"]``) and those that a Turn named although their own
-    line is out of reach.  ``arrived`` says for each pending message at which place among the entries it came.
+    line is out of reach.  ``arrived`` says for each pending message at which place among the entries it came, and the id of that
+    entry: an older version's, if there is one.
     """
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.seen: dict[str, None] = {}
         self.pending: dict[str, InboundMessage] = {}
-        self.arrived: dict[str, int] = {}
+        self.arrived: dict[str, tuple[int, str]] = {}
+        self._newest: dict[str, str] = {}  # message -> the pending version of it; while it is pending
         self._place = 0
         for entry in entries:
             self.note(entry)
@@ -27,15 +35,11 @@ class Inbox:
         self._place += 1
         match entry:
             case InboundMessage():
-                if entry.id not in self.seen:
-                    self.seen[entry.id] = None
-                    self.pending[entry.id] = entry
-                    self.arrived[entry.id] = self._place
+                self._arrived(entry)
             case Started() | Step() | Finished():
                 for taken in entry.inbound:
                     self.seen[taken] = None
-                    self.pending.pop(taken, None)
-                    self.arrived.pop(taken, None)
+                    self._forget(taken)
             case _:
                 pass
         if isinstance(entry, Finished | Cut | Summary | Reset) and entry.carry:
@@ -45,6 +49,39 @@ class Inbox:
     def arrivals(self) -> tuple[InboundMessage, ...]:
         """Return what is pending, oldest first."""
         return tuple(self.pending.values())
+
+    def newest(self, message_id: str) -> str:
+        """Return the id of the pending message that stands where this one did; its own if there is none."""
+        return self._newest.get(message_id, message_id)
+
+    def _arrived(self, message: InboundMessage) -> None:
+        if message.id in self.seen:
+            return
+        self.seen[message.id] = None
+        older = self.pending.get(self.newest(message.replaces)) if message.replaces else None
+        if older is not None:
+            self._stand_in(older, message)
+            return
+        self.pending[message.id] = message
+        self.arrived[message.id] = (self._place, message.id)
+        if message.replaces:
+            self.seen[message.replaces] = None  # should it come after this, it is void
+            self._newest[message.replaces] = message.id
+
+    def _stand_in(self, older: InboundMessage, newer: InboundMessage) -> None:
+        """Let the newer version stand where the older one does, as what the older one was."""
+        newer = replace(newer, replaces=older.replaces)
+        places = [(one.id, one) for one in self.pending.values()]
+        self.pending = dict((newer.id, newer) if one is older else (name, one) for name, one in places)
+        self.arrived[newer.id] = self.arrived.pop(older.id)
+        self._newest = {root: newer.id if name == older.id else name for root, name in self._newest.items()}
+        self._newest[older.id] = newer.id
+
+    def _forget(self, message_id: str) -> None:
+        """Take a message out that was taken up."""
+        self.pending.pop(message_id, None)
+        if self.arrived.pop(message_id, None) is not None and self._newest:
+            self._newest = {root: name for root, name in self._newest.items() if name != message_id}
 
 
 def _carried(carry: JsonObject) -> Iterator[str]:

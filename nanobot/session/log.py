@@ -145,6 +145,10 @@ class SessionLog:
         """The messages that nothing has taken up yet, by id, oldest first."""
         return self._inbox.pending
 
+    def newest(self, message_id: str) -> InboundMessage | None:
+        """Return the pending message that stands where this one did, or this one; None if neither is pending."""
+        return self.pending.get(self._inbox.newest(message_id))
+
     @property
     def seen(self) -> Collection[str]:
         """The ids of inbound messages, as far as they are known, oldest first."""
@@ -189,7 +193,7 @@ class SessionLog:
         ``without_summary`` says that the summary so far is about to be superseded, ``taken`` which pending messages are about to be
         taken up.  None when nothing is needed.
         """
-        needed = [(place, name) for name, place in self._inbox.arrived.items() if name not in taken]
+        needed = [place for name, place in self._inbox.arrived.items() if name not in taken]
         needed += self._outbox.anchors.values()
         if self.open:
             needed.append((self.open.position, self.open.started))

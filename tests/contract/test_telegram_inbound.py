@@ -214,7 +214,7 @@ async def test_a_group_is_heard_when_it_means_us(tmp_path: Path) -> None:
 
 async def test_d28_edits_follow_the_setting(tmp_path: Path) -> None:
     """Ignored by default; a message of its own if so configured."""
-    for setting, expected in (("ignore", ["first"]), ("rerun", ["first", "⟦edited⟧\nsecond"])):
+    for setting, expected in (("ignore", ["first"]), ("rerun", ["first", "second"])):
         async with Rig(tmp_path, edits=setting) as rig:
             message = rig.server.push_text(1, "first")["message"]
             await rig.heard(1)
@@ -223,6 +223,7 @@ async def test_d28_edits_follow_the_setting(tmp_path: Path) -> None:
             await rig.until(lambda rig=rig: not rig.server.updates.waiting)
 
         assert [message.text for message in rig.accepted] == expected
+        assert [message.replaces for message in rig.accepted[1:]] == [rig.accepted[0].id] * (len(expected) - 1)
 
 
 async def test_d28_an_edit_of_a_message_that_still_waits_takes_its_place(tmp_path: Path) -> None:

@@ -196,6 +196,7 @@ class Agent:
         sender: str = "42",
         after_s: float = 0,
         media: tuple[Media, ...] = (),
+        replaces: str = "",
     ) -> InboundMessage:
         """Send a message as a channel named ``test`` does; do not wait for its Turn."""
         self._count += 1
@@ -208,6 +209,7 @@ class Agent:
             text=text,
             route=route,
             media=media,
+            replaces=replaces,
             at=self.now + timedelta(seconds=after_s),
         )
         await self.loop.accept(message)

@@ -93,13 +93,13 @@ def to_inbound(channel: str, said: Said, *, role: Role) -> InboundMessage:
 
     The pieces of an album share one id, so that a piece that is delivered again is recognised.
     """
-    own = f"album:{said.album}" if said.album else str(said.message_id)
-    edited = f":{said.edited_at}" if said.edited_at is not None else ""
+    own = f"{channel}:{said.origin.chat}:" + (f"album:{said.album}" if said.album else str(said.message_id))
+    is_edit = said.edited_at is not None
     route = Route(
         channel, said.origin.chat, topic=said.topic, reply_to=str(said.message_id) if said.origin.is_group else None
     )
     return InboundMessage(
-        id=f"{channel}:{said.origin.chat}:{own}{edited}",
+        id=f"{own}:{said.edited_at}" if is_edit else own,
         session_key=session_key(route),
         sender=said.origin.sender,
         text=said.command if said.command is not None else _told(said),
@@ -107,6 +107,7 @@ def to_inbound(channel: str, said: Said, *, role: Role) -> InboundMessage:
         role=role,
         route=route,
         media=said.media,
+        replaces=own if is_edit and not said.album else "",  # one piece does not stand for all of them
     )
 
 
@@ -132,7 +133,7 @@ def clean_name(name: str) -> str:
 
 
 def _told(said: Said) -> str:
-    notes = [*(["⟦edited⟧"] if said.edited_at is not None else []), *said.notes]
+    notes = [*(["⟦edited⟧"] if said.edited_at is not None and said.album else []), *said.notes]
     if said.origin.is_group:
         notes.insert(0, f"⟦{said.origin.name} · {said.origin.sender}⟧")
     return "\n".join(filter(None, [*notes, said.text]))

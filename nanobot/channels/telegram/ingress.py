@@ -5,7 +5,8 @@ counts as done only when its message is accepted (or is known to be for nobody);
 acknowledged.  Files are handed on as Telegram's references; whoever takes the message up fetches them.  What cannot be dealt with
 at all is put into quarantine, so that it cannot come back for ever.
 
-An edit of a message that still waits in its lane takes its place, whatever the setting says about edits.
+An edit is handed on as a newer version of its message, which the core puts in the other's place as long as that was not taken up.
+Where edits are ignored, one of a message that still waits in its lane takes its place all the same: nobody has seen the other.
 
 Button presses and what people type instead (``URGENT``) do not wait in lanes: the chat they belong to may be waiting for them.
 """
@@ -121,7 +122,7 @@ class Ingress:
         else:
             chat = self._ports.session_chat(incoming.origin.chat)
         lane = self._lanes.get(chat)
-        if lane is not None and _corrects(incoming, lane):
+        if lane is not None and not self._reruns_edits and _corrects(incoming, lane):
             self._done(item)  # what it corrects is acknowledged later, and so is this
             return
         if lane is None:

@@ -77,6 +77,13 @@ def test_files_are_named_and_images_are_parts() -> None:
     assert not any(isinstance(part, ImagePart) for part in gone.parts)
 
 
+def test_d28_an_edit_says_what_it_is() -> None:
+    """The model learns that it has read another version before."""
+    assert built(replace(MESSAGE, replaces="0")).text.startswith(
+        "[edited: the new version of an earlier message]\nhello\n"
+    )
+
+
 def test_odd_characters_are_cleaned_and_nothing_else() -> None:
     """No NULs and no lone surrogates reach log or wire; emoji and line ends stay."""
     text = built(replace(MESSAGE, text="a\0b \ud83d \r\n 👩‍👩‍👧 \u2028")).text

@@ -206,7 +206,7 @@ def test_edits_have_ids_of_their_own() -> None:
     assert isinstance(found, Said)
     message = to_inbound("tg", found, role="owner")
 
-    assert (message.id, message.text) == ("tg:7:5:1700000060", "⟦edited⟧\nnew")
+    assert (message.id, message.text, message.replaces) == ("tg:7:5:1700000060", "new", "tg:7:5")
 
 
 def test_service_messages_and_strangers_are_ignored() -> None:
