@@ -1,5 +1,6 @@
 """Look at a running gateway and write down what is seen: the only place where health's facts come from."""
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
@@ -73,6 +74,7 @@ class Observer:
             pending=len(pending),
             oldest_pending_s=max(0.0, (datetime.now(UTC) - oldest).total_seconds()) if oldest else 0.0,
             running=len(self._bot.loop.running),
+            tasks=len(asyncio.all_tasks()),
             refusing=next((why for session in sessions if (why := session.refusing)), None),
         )
 

@@ -45,6 +45,7 @@ class Facts:
     pending: int = 0
     oldest_pending_s: float = 0.0
     running: int = 0
+    tasks: int = 0
     refusing: str | None = None
 
 

@@ -133,6 +133,7 @@ def _gauges(facts: Facts, health: Health, uptime_s: float) -> Iterator[tuple[str
     yield "nanobot_alive", "1 while the daemon does its work.", alive
     yield "nanobot_uptime_seconds", "Time since the start.", [((), uptime_s)]
     yield "nanobot_loop_lag_seconds", "How late the event loop was, at worst in the last minute.", [((), facts.lag_s)]
+    yield "nanobot_tasks", "Tasks of the event loop.", [((), facts.tasks)]
     yield "nanobot_turns_running", "Turns that run now.", [((), facts.running)]
     yield "nanobot_pending_messages", "Messages that nothing has taken up yet.", [((), facts.pending)]
     yield "nanobot_pending_oldest_seconds", "Age of the oldest of them.", [((), facts.oldest_pending_s)]

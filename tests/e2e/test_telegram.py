@@ -30,6 +30,7 @@ class Home:
     ) -> None:  # Any: config values
         self.path = path
         self.telegram = telegram
+        self.patience_s = PATIENCE_S
         self.config = path / "config.yaml"
         self.log = ""
         settings: dict[str, Any] = {
@@ -82,7 +83,7 @@ class Home:
     async def until(self, holds: Callable[[], object], what: str = "") -> None:
         """Wait until it holds."""
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self.patience_s):
                 while not holds():  # noqa: ASYNC110  # other processes have no event to wait for
                     await asyncio.sleep(0.01)
         except TimeoutError:

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tests.fakes.telegram.chats import ChatRoom
@@ -42,6 +43,7 @@ class UpdateQueue:
 
     def __init__(self) -> None:
         self.waiting: list[dict[str, Any]] = []
+        self.disorder: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = list  # how an answer is ordered
         self._next_id = 1_000
 
     def add(self, update: dict[str, Any]) -> dict[str, Any]:
@@ -60,4 +62,4 @@ class UpdateQueue:
             self.waiting = [update for update in self.waiting if update["update_id"] >= offset]
         if allowed:
             self.waiting = [update for update in self.waiting if any(kind in update for kind in allowed)]
-        return self.waiting[:limit]
+        return self.disorder(self.waiting[:limit])
