@@ -305,11 +305,17 @@ class Nanobot:
         """Stop the session's running Turn; False if there is none."""
         return self.loop.stop(session_key, "user_stop") is not None
 
-    def decide(
+    async def decide(
         self, session_key: SessionKey, decision: Decision, *, by: str, role: Role, question: EntryId = ""
     ) -> str:
-        """Answer a call that waits for approval (``question`` is its ``Waiting`` event's id); return a sentence for ``by``."""
-        return self.loop.decide(session_key, decision, by=by, role=role, question=question)
+        """Answer a call that waits for approval (``question`` is its ``Waiting`` event's id); return a sentence for ``by``.
+
+        The decision is on disk on return, unless the disk refuses.
+
+        Raises:
+            SessionBusy: another process holds the session.
+        """
+        return await self.loop.decide(session_key, decision, by=by, role=role, question=question)
 
     # -- for channels ----------------------------------------------------------------------------------------------------------
 

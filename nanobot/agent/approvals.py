@@ -5,7 +5,7 @@ or finds the answer.  While a Turn waits it gives its slot back and keeps its se
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,10 +23,17 @@ HOW = "An owner answers with /approve, /approve always, or /deny."
 
 @dataclass(slots=True)
 class _Open:
-    tool: str
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     decision: Decision | None = None
     by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What came of a person's decision: a sentence for them; ``kept`` may be awaited until it is on disk."""
+
+    text: str
+    kept: Awaitable[None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +61,14 @@ class Approvals:
     async def ask(self, asking: Asking, call: ToolCall, question: str) -> str | None:
         """Have a person decide about a call; return None if it may run, else why it may not, for the model."""
         session = asking.session
-        if call.name in session.log.allowed:
-            return None
         opened = session.log.open
-        decided = opened.answers.get(call.id) if opened else None
-        if decided is None:
+        answer = opened.answers.get(call.id) if opened else None
+        if answer is not None:  # before a restart, or before it was asked again after one
+            asking.emit(Decided(question_id=answer.question, decision=answer.decision, by=answer.by))
+            decided = answer.decision
+        elif call.name in session.log.allowed:
+            return None
+        else:
             decided = await self._wait(asking, call, question)
         match decided:
             case "once" | "always":
@@ -68,26 +78,30 @@ class Approvals:
             case _:
                 return "the person said no"
 
-    def decide(self, session: Session, decision: Decision, *, by: str, question: EntryId = "") -> str:
-        """Answer a waiting question, the oldest one unless it is named; return a sentence for who answered."""
+    def decide(self, session: Session, decision: Decision, *, by: str, question: EntryId = "") -> Ruling:
+        """Answer a question, the oldest one unless it is named, also one that is not asked again yet after a restart."""
         waiting = self._open.get(session.key, {})
-        named = question or next((id for id, one in waiting.items() if one.decision is None), "")
-        found = waiting.get(named)
-        if found is None:
-            return "That was decided already, or is not asked any more." if question else "Nothing waits for approval."
-        if found.decision is not None:
-            return "That was decided already."
-        found.decision, found.by = decision, by
-        session.append(Answer(id=session.log.new_id(), question=named, by=by, decision=decision))
-        found.answered.set()
+        asked = _unanswered(session)
+        named = question or next(iter(asked), "")
+        if named not in asked:
+            return Ruling(
+                "That was decided already, or is not asked any more." if question else "Nothing waits for approval."
+            )
+        kept = session.append(Answer(id=session.log.new_id(), question=named, by=by, decision=decision), sync=True)
+        if named in waiting:
+            waiting[named].decision, waiting[named].by = decision, by
+            waiting[named].answered.set()
         allowed = {"once": "may run now", "always": "may run from now on in this conversation", "deny": "may not run"}
-        return f"{found.tool} {allowed[decision]}."
+        return Ruling(f"{asked[named].tool} {allowed[decision]}.", kept)
 
     async def _wait(self, asking: Asking, call: ToolCall, question: str) -> str:
         session = asking.session
         entry = await self._question(asking, call)
+        answer = session.log.open.answers.get(call.id) if session.log.open else None
+        if answer is not None:  # while the question was written
+            return answer.decision
         left_s = (datetime.fromisoformat(entry.expires_at) - asking.now()).total_seconds()
-        waiting = self._open.setdefault(session.key, {}).setdefault(entry.id, _Open(call.name))
+        waiting = self._open.setdefault(session.key, {}).setdefault(entry.id, _Open())
         asking.emit(Waiting(question=f"{question} {HOW}", question_id=entry.id, call_id=call.id))
         try:
             async with asking.slot.lent():
@@ -125,3 +139,11 @@ class Approvals:
         waiting.pop(entry, None)
         if not waiting:
             self._open.pop(key, None)
+
+
+def _unanswered(session: Session) -> dict[EntryId, Question]:
+    """Return the questions of the session's open Turn that nobody has answered, oldest first."""
+    opened = session.log.open
+    if opened is None:
+        return {}
+    return {one.id: one for call, one in opened.questions.items() if call not in opened.answers}

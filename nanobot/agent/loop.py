@@ -9,6 +9,7 @@ its Turn's run, and the Turn is closed in order.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import cast
 from uuid import uuid4
@@ -22,7 +23,7 @@ from nanobot.agent.turn import Running, TurnContext, TurnResult, drive, failed
 from nanobot.bus.events import Acceptance, Duplicate, InboundMessage, Media, Role, SessionKey
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus, RuntimeEventPublisher
-from nanobot.errors import MisuseError, NanobotError, StopCause
+from nanobot.errors import DiskRefused, MisuseError, NanobotError, StopCause
 from nanobot.session.entries import EntryId, Finished
 from nanobot.session.manager import Session, SessionManager
 
@@ -60,6 +61,7 @@ class AgentLoop:
         self._workers: dict[SessionKey, asyncio.Task[None]] = {}
         self._taken_up: set[SessionKey] = set()  # sessions whose older debts were handed to the channels
         self._running: dict[SessionKey, Running] = {}
+        self._stopped_early: set[SessionKey] = set()  # whose open Turn is to be stopped instead of going on
         self._callers = Callers()
         self._entering: set[asyncio.Task[Acceptance]] = set()
         self._closing = False
@@ -156,16 +158,27 @@ class AgentLoop:
     def stop(self, key: SessionKey, cause: StopCause) -> str | None:
         """Stop the session's running Turn; return what it was doing, or None if nothing was running."""
         running = self._running.get(key)
+        session = self._sessions.loaded(key)
+        if running is None and session is not None and session.log.open is not None:
+            self._stopped_early.add(key)  # it is about to go on after a restart
+            return ""
         if running is None or not running.stop(cause):
             return None
         return ", ".join(running.tools.values())
 
-    def decide(self, key: SessionKey, decision: Decision, *, by: str, role: Role, question: EntryId = "") -> str:
-        """Answer a question that waits in a session, as ``/approve`` and ``/deny`` do; return a sentence for who decided."""
-        session = self._sessions.loaded(key)
-        if session is None:
-            return "Nothing waits for approval."
-        return self._stages.decide(session, decision, by=by, role=role, question=question)
+    async def decide(self, key: SessionKey, decision: Decision, *, by: str, role: Role, question: EntryId = "") -> str:
+        """Answer a question that waits in a session, as ``/approve`` and ``/deny`` do; return a sentence for who decided.
+
+        Raises:
+            SessionBusy: another process holds the session.
+        """
+        async with self._sessions.open(key) as session:
+            await session.restore()
+            ruling = self._stages.decide(session, decision, by=by, role=role, question=question)
+            if ruling.kept is not None:
+                with suppress(DiskRefused):  # it counts all the same; the Turn's answer says what cannot be kept
+                    await ruling.kept
+        return ruling.text
 
     @property
     def busy(self) -> bool:
@@ -197,8 +210,18 @@ class AgentLoop:
         """
         async with self._sessions.open(key) as session:
             self._take_up_owed(await session.restore())
+            for message in [*session.log.pending.values()]:
+                self._apply_first(session, message)
             if session.log.open or session.log.pending:
                 self._ensure_worker(key)
+
+    def _apply_first(self, session: Session, message: InboundMessage) -> None:
+        """Carry out beside an open Turn, or before it goes on, what would have been if the last process had come to it."""
+        command = commands.find(message.text)
+        if command is not None and command.urgent:
+            self._urgent(session, message, command)
+        elif command is not None and command.ends_turn:
+            self.stop(session.key, "user_stop")
 
     def _take_up_owed(self, session: Session) -> None:
         """Hand what an earlier process owed to the channels, once and first: what this process owes is on its way already."""
@@ -274,6 +297,9 @@ class AgentLoop:
         starter = message.sender if message else opened.sender if opened else ""
         running = Running([message.id] if message else [], starter=starter, has_run=not is_command)
         self._running[session.key] = running
+        if session.key in self._stopped_early:
+            self._stopped_early.discard(session.key)
+            running.stop("user_stop")
         context = TurnContext(
             session=session,
             publisher=RuntimeEventPublisher(self._events, turn=name, session_key=session.key),

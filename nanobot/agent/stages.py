@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from nanobot.agent import commands
-from nanobot.agent.approvals import Decision
+from nanobot.agent.approvals import Decision, Ruling
 from nanobot.agent.closing import Split, closing_results, noticed, owed_to, told, unkept, whole
 from nanobot.agent.commands import CommandContext, Outcome
 from nanobot.agent.fetching import without_files
@@ -293,15 +293,15 @@ class Stages:
             stop=stop,
             compact=lambda rest: self.compactor.now(session, model, rest),
             take_back_files=lambda turn: self.run_stage.take_back_files(session, turn),
-            decide=lambda decision, question: self.decide(
-                session, decision, by=message.sender, role=message.role, question=question
+            decide=lambda decision, question: (
+                self.decide(session, decision, by=message.sender, role=message.role, question=question).text
             ),
         )
 
-    def decide(self, session: Session, decision: Decision, *, by: str, role: Role, question: EntryId = "") -> str:
-        """Answer a waiting question, the oldest one unless it is named; return a sentence for who decided."""
+    def decide(self, session: Session, decision: Decision, *, by: str, role: Role, question: EntryId = "") -> Ruling:
+        """Answer a waiting question, the oldest one unless it is named."""
         if role != "owner":
-            return "Only an owner may decide this."
+            return Ruling("Only an owner may decide this.")
         return self.run_stage.approvals.decide(session, decision, by=by, question=question)
 
     def _status(self, session: Session, model: Model, running: str | None) -> str:

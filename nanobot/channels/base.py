@@ -25,8 +25,17 @@ class Record(Protocol):
 class Decide(Protocol):
     """Hands in a person's decision about a call that waits."""
 
-    def __call__(self, session_key: SessionKey, decision: Decision, *, by: str, role: Role, question: str = "") -> str:
-        """Decide the question (a ``Waiting`` event's ``question_id``); return a sentence for who decided."""
+    async def __call__(
+        self, session_key: SessionKey, decision: Decision, *, by: str, role: Role, question: str = ""
+    ) -> str:
+        """Decide the question (a ``Waiting`` event's ``question_id``); return a sentence for who decided.
+
+        The decision is on disk then, unless the disk refuses; it counts also for a question that is not asked again yet after a
+        restart.
+
+        Raises:
+            SessionError: the session cannot be opened; nothing was decided.
+        """
         ...
 
 

@@ -71,7 +71,7 @@ class OpenTurn:
     calls: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])  # not answered yet, in order
     intents: dict[str, Intent] = field(default_factory=dict[str, Intent])
     questions: dict[str, Question] = field(default_factory=dict[str, Question])  # by call
-    answers: dict[str, str] = field(default_factory=dict[str, str])  # decisions, by call
+    answers: dict[str, Answer] = field(default_factory=dict[str, Answer])  # by call
     files: tuple[Media, ...] = ()  # promised to its chat, in order
 
 
@@ -305,7 +305,7 @@ class SessionLog:
         question = next((question for question in asked if question.id == entry.question), None)
         if question is None or self.open is None:
             return
-        self.open.answers[question.call] = entry.decision
+        self.open.answers[question.call] = entry
         if entry.decision == "always":
             names: set[JsonValue] = {*self.allowed, question.tool}
             self.settings = {**self.settings, "allowed": sorted(names, key=str)}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from nanobot.errors import SessionBusy
 from tests.fakes.telegram.chats import Seen
 from tests.fakes.telegram.rig import TOKEN, Rig
 from tests.fakes.telegram_server import TelegramServer
@@ -185,7 +186,7 @@ async def test_l01_a_question_asked_again_after_a_restart_keeps_its_message(tmp_
 
 
 async def test_l01_a_press_counts_however_late_the_question_is_asked_again(tmp_path: Path) -> None:
-    """A Turn may wait for its slot after a restart; who pressed meanwhile is told, and need not press again."""
+    """A Turn may wait for its slot after a restart; who presses meanwhile has decided, and need not press again."""
     async with TelegramServer(TOKEN) as server:
         async with Rig(tmp_path, server=server) as rig:
             rig.turn().asks("May exec run?")
@@ -194,13 +195,40 @@ async def test_l01_a_press_counts_however_late_the_question_is_asked_again(tmp_p
             told = [await pressed(again, seen, word) for word in ("once", "deny")]
             before = list(again.decided)
             turn = again.turn(resumed=True)
-            turn.asks("May exec run?")
-            await again.until(lambda: bool(again.decided))
             turn.decided("once", "1")
             await again.until(lambda: not shown(again))
 
-    assert told == ["Noted. It counts as soon as it is asked again.", "That was decided already."]
-    assert (before, again.decided) == ([], [("tg:1", "e5", "once", "1")])
+    assert told == ["It may run now.", "That was decided already."]
+    assert before == again.decided == [("tg:1", "e5", "once", "1")]
+    assert seen.text == f"{ASKED}\n\n✅ Allowed once by Person."
+
+
+async def test_a_decision_from_before_the_channel_listened_is_shown(tmp_path: Path) -> None:
+    """A Turn that goes on with an answer from before the restart settles the message from before."""
+    async with TelegramServer(TOKEN) as server:
+        async with Rig(tmp_path, server=server) as rig:
+            rig.turn().asks("May exec run?")
+            seen = await asked(rig)
+        async with Rig(tmp_path, server=server, listens=False) as again:
+            again.turn(resumed=True).decided("deny", "1")
+            again.listen()
+            await again.until(lambda: not shown(again))
+
+    assert seen.text == f"{ASKED}\n\n🚫 Denied by 1."
+
+
+async def test_a_press_that_cannot_be_kept_is_no_decision(tmp_path: Path) -> None:
+    """Who pressed is told why, and may press again."""
+    async with Rig(tmp_path) as rig:
+        rig.turn().asks("May exec run?")
+        seen = await asked(rig)
+        rig.refusal = SessionBusy("it is held by another process", owner="another")
+        refused = await pressed(rig, seen, "once")
+        rig.refusal = None
+        told = await pressed(rig, seen, "once")
+
+    assert refused == "Nothing was decided: it is held by another process"
+    assert told == "It may run now."
 
 
 async def test_l01_a_question_asked_again_before_the_channel_listens_is_shown(tmp_path: Path) -> None:
@@ -223,8 +251,7 @@ async def test_l01_what_nobody_asks_any_more_is_settled_by_the_next_turn(tmp_pat
             again.turn(number=2)
             await again.until(lambda: not shown(again))
 
-    assert told == "Noted. It counts as soon as it is asked again."
-    assert again.decided == []
+    assert told == "It may run now."  # what the core says; here it is asked nothing
     assert seen.text == f"{ASKED}\n\n⏹ Not asked any more."
 
 

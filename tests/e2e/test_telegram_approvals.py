@@ -107,6 +107,30 @@ async def test_l01_a_question_outlives_the_daemon(tmp_path: Path, how: signal.Si
     assert len(model.chats) == 2
 
 
+async def test_a_tap_is_on_disk_before_anybody_is_told(tmp_path: Path) -> None:
+    """Killed while the tap is answered, and with the update gone, the next process does what was decided and asks nothing."""
+    replies = [Reply(tool_calls=[Call("exec", {"command": APPEND})]), Reply("done"), Reply("done")]
+    async with asking(tmp_path, *replies) as (home, telegram, model):
+        async with home.gateway() as process:
+            telegram.push_text(1, "do it")
+            await home.until(lambda: with_buttons(telegram, 1), "a question")
+            await home.until(lambda: not telegram.updates.waiting, "acknowledgement")
+            question = with_buttons(telegram, 1)[0]
+            telegram.observer = lambda call: process.kill() if call.method == "answerCallbackQuery" else None
+            data = (question.markup or {})["inline_keyboard"][0][2]["callback_data"]
+            telegram.push_callback(1, data, from_id=1, message_id=question.message_id)
+            await process.wait()
+        telegram.observer = lambda call: None
+        telegram.updates.waiting.clear()
+        async with home.gateway():
+            await home.until(lambda: "done" in telegram.chat(1).answers, "the answer")
+            await home.until(lambda: not with_buttons(telegram, 1), "no buttons")
+
+    assert marks(home) == []
+    assert len([text for text in telegram.chat(1).answers if text.startswith("❓")]) == 1
+    assert all("the person said no" in json.dumps(chat.body) for chat in model.chats[1:])
+
+
 def _state(home: Home) -> dict[str, object]:
     path = home.path / "data" / "channels" / "tg.json"
     return json.loads(path.read_text()) if path.exists() else {}

@@ -1,8 +1,8 @@
 """Questions that wait for a person, as messages with buttons beside the draft.
 
-A press is decided when it comes in, whatever its chat is doing.  The buttons go when the question is settled (by a press, a
-command, the clock or the end of its Turn), and the message then says how.  The message of a question is remembered on disk, so that
-a question that is asked again after a restart keeps its message.
+A press is decided when it comes in, whatever its chat is doing, and is on disk before anybody is told so.  The buttons go when the
+question is settled (by a press, a command, the clock or the end of its Turn), and the message then says how.  The message of a
+question is remembered on disk, so that a question that is asked again after a restart keeps its message.
 
 A question in trouble holds nobody up: ``/approve`` and ``/deny`` work without its message.
 """
@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Protocol, get_args
 
 from nanobot.bus.events import Decision, Role, Route, SessionKey, session_key
@@ -26,18 +25,16 @@ from nanobot.channels.telegram.files import ChannelState, KeptQuestion
 from nanobot.channels.telegram.format import Button, Rendered, plain
 from nanobot.channels.telegram.inbound import Pressed
 from nanobot.channels.telegram.outbox import Outbox
-from nanobot.errors import ChannelError, SendFailed
+from nanobot.errors import ChannelError, SendFailed, SessionError
 
 log = logging.getLogger(__name__)
 
 PREFIX = "ap:"
 TRIES_MAX = 10
 LONGEST_WAIT_S = 60.0
-PRESS_WAIT_S = 0.7  # how long a press waits for a question that is asked again after a restart
 KEPT = 1_000
 NOT_AN_OWNER = "Only an owner may decide this."
 DECIDED = "That was decided already."
-EARLY = "Noted. It counts as soon as it is asked again."
 OVER = "⏹ Not asked any more."
 _BUTTONS: dict[Decision, str] = {"once": "Allow once", "always": "Always", "deny": "Deny"}
 
@@ -59,21 +56,16 @@ class Reply:
 
 @dataclass(slots=True)
 class _Question:
-    """One question: ``is_open`` while the core waits for its answer, ``outcome`` once it is settled.
-
-    ``early`` is a press that came after a restart, before it was asked again.
-    """
+    """One question: ``is_pressed`` once somebody decided with a button, ``outcome`` once it is settled."""
 
     place: str
     session_key: SessionKey
     id: str
     turn: str
     text: str
-    is_open: bool = False
     is_pressed: bool = False
     outcome: str = ""
     refs: list[str] = field(default_factory=list[str])
-    early: Callable[[], str] | None = None
     is_moving: bool = False
     is_given_up: bool = False
 
@@ -82,7 +74,6 @@ class _Question:
         return not self.is_moving and not self.is_given_up and bool(self.outcome or not self.refs)
 
     def settle(self, outcome: str) -> None:
-        self.is_open = False
         self.outcome = self.outcome or outcome
         self.is_given_up = False
 
@@ -118,11 +109,11 @@ class Questions:
         self._known: dict[str, _Question] = {}
         self._over: OrderedDict[str, None] = OrderedDict()
         self._turns: dict[SessionKey, str] | None = {}  # while what is on disk is not known yet: who runs
+        self._decided_before: dict[str, str] = {}  # and what was decided
         self._names: OrderedDict[str, str] = OrderedDict()
         self._strays: list[tuple[str, str]] = []
         self._in_flight: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
-        self._opened = asyncio.Event()
 
     # -- what happens ----------------------------------------------------------------------------------------------------------
 
@@ -135,9 +126,12 @@ class Questions:
             case Waiting():
                 self._ask(event)
             case Decided():
-                found = self._known.get(f"{key} {event.question_id}")
+                place = f"{key} {event.question_id}"
+                found = self._known.get(place)
                 if found is not None:
                     found.settle(self._outcome(event))
+                elif self._turns is not None:
+                    self._decided_before[place] = self._outcome(event)
             case TurnStarted() if event.turn[1:].isdigit():
                 self._note_turn(key, event.turn)
                 self._settle_all(key, lambda question: question.turn != event.turn)
@@ -166,28 +160,31 @@ class Questions:
         key = session_key(Route(self._name, chat, pressed.topic))
         found = self._find(key, question)
         if found is None:
-            return self._press_unknown(pressed, key, question, decision, verdict.role)
+            return await self._press_unknown(pressed, key, question, decision, verdict.role)
         if pressed.message_id is not None and str(pressed.message_id) not in found.refs:
             found.refs.append(str(pressed.message_id))  # sent before a crash, and never written down
         if found.is_pressed or found.outcome:
             return Reply(DECIDED)
-        await self._until_open(found)
-        if found.is_pressed or found.outcome:
-            return Reply(DECIDED)
         found.is_pressed = True
-        press = partial(self._decide, found.session_key, decision, by=pressed.origin.sender, role=verdict.role)
-        if not found.is_open:
-            found.early = partial(press, question=question)
-            return Reply(EARLY)
-        return Reply(press(question=question))
+        reply = await self._decided(pressed, found.session_key, question, decision, verdict.role)
+        found.is_pressed = not reply.is_alert
+        return reply
 
-    def _press_unknown(self, pressed: Pressed, key: SessionKey, question: str, decision: Decision, role: Role) -> Reply:
+    async def _press_unknown(
+        self, pressed: Pressed, key: SessionKey, question: str, decision: Decision, role: Role
+    ) -> Reply:
         if pressed.message_id is not None:
             self._strays.append((pressed.origin.chat, str(pressed.message_id)))
             self._wake.set()
         if f"{key} {question}" in self._over:
             return Reply(DECIDED)
-        return Reply(self._decide(key, decision, by=pressed.origin.sender, role=role, question=question))
+        return await self._decided(pressed, key, question, decision, role)
+
+    async def _decided(self, pressed: Pressed, key: SessionKey, question: str, decision: Decision, role: Role) -> Reply:
+        try:
+            return Reply(await self._decide(key, decision, by=pressed.origin.sender, role=role, question=question))
+        except SessionError as error:
+            return Reply(f"Nothing was decided: {error}", is_alert=True)
 
     def _find(self, key: SessionKey, question: str) -> _Question | None:
         """Return the question; one whose topic was closed is shown in the chat itself."""
@@ -196,24 +193,11 @@ class Questions:
         )
         return self._known.get(f"{key} {question}") or next(elsewhere, None)
 
-    async def _until_open(self, question: _Question) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(PRESS_WAIT_S):
-                while not (question.is_open or question.outcome):
-                    self._opened.clear()
-                    await self._opened.wait()
-
     def _ask(self, event: Waiting) -> None:
         place = f"{event.session_key} {event.question_id}"
-        found = self._known.get(place)
-        if found is None:
-            found = _Question(place, event.session_key, event.question_id, event.turn, event.question)
-            self._known[place] = found
-        found.is_open = True
-        self._opened.set()
-        if found.early is not None:
-            asyncio.get_running_loop().call_soon(found.early)
-            found.early = None
+        if place not in self._known:
+            asked = _Question(place, event.session_key, event.question_id, event.turn, event.question)
+            self._known[place] = asked
 
     def _note_turn(self, key: SessionKey, turn: str) -> None:
         if self._turns is not None:
@@ -268,6 +252,8 @@ class Questions:
                 place, _Question(place, kept.session_key, kept.question, kept.turn, kept.text)
             )
             found.refs.append(kept.ref)
+            if place in self._decided_before:
+                found.settle(self._decided_before[place])
             if turns.get(kept.session_key, kept.turn) != kept.turn:
                 found.settle(OVER)
 

@@ -15,6 +15,7 @@ from nanobot.channels.base import OutboundPart
 from nanobot.channels.telegram.channel import TelegramChannel
 from nanobot.channels.telegram.code import split_with_files
 from nanobot.channels.telegram.settings import TelegramSettings
+from nanobot.errors import SessionError
 from tests.fakes.telegram.server import TelegramServer
 
 TOKEN = "42:TEST"
@@ -70,6 +71,7 @@ class Rig:
         self.seen: set[str] = set()
         self.recorded: list[tuple[str, int, str, str | None]] = []
         self.decided: list[tuple[str, str, str, str]] = []
+        self.refusal: SessionError | None = None
         self.wall_jump_s = 0.0
         self.clock_jump_s = 0.0
         self.answer_s = 15.0
@@ -167,7 +169,9 @@ class Rig:
     async def _record(self, out: str, session_key: str, part: int, state: str, ref: str | None) -> None:
         self.recorded.append((out, part, state, ref))
 
-    def _decide(self, session_key: str, decision: str, *, by: str, role: str, question: str = "") -> str:
+    async def _decide(self, session_key: str, decision: str, *, by: str, role: str, question: str = "") -> str:
+        if self.refusal is not None:
+            raise self.refusal
         self.decided.append((session_key, question, decision, by))
         return "It may run now."
 

@@ -1,6 +1,7 @@
 """Calls that a person must allow: asked once, decided once, remembered, and never in anybody's way."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -113,7 +114,8 @@ async def test_a_second_answer_hears_that_it_was_decided() -> None:
         second = approvals.decide(session, "deny", by="2", question=question.question_id)
         await agent.quiet()
 
-        assert (first, second) == ("echo may run now.", "That was decided already.")
+        assert first.text == "echo may run now."
+        assert second.text == "That was decided already, or is not asked any more."
         answers = [entry for entry in await agent.entries() if isinstance(entry, Answer)]
         assert [(entry.by, entry.decision) for entry in answers] == [("1", "once")]
 
@@ -213,6 +215,46 @@ async def test_an_answer_given_before_a_crash_is_not_asked_for_again() -> None:
 
         assert echo.said == ["hi"]
         assert not [e for e in later.events if isinstance(e, Waiting)]
+
+
+async def test_a_decision_counts_before_the_question_is_asked_again() -> None:
+    """After a crash the Turn may not go on yet: what is pressed is on disk on return, and holds after another crash."""
+    agent, echo = _agent(calls(("echo", {"text": "hi"})))
+    async with agent:
+        await agent.send("go")
+        (question,) = await _asked(agent)
+    between = agent.after_restart()
+    async with between:
+        told = await between.loop.decide(KEY, "always", by="42", role="owner", question=question.question_id)
+        twice = await between.loop.decide(KEY, "deny", by="42", role="owner", question=question.question_id)
+    later = agent.after_restart([says("done")])
+    async with later:
+        await later.loop.recover()
+        await later.quiet()
+
+        assert told == "echo may run from now on in this conversation."
+        assert twice == "That was decided already, or is not asked any more."
+        assert echo.said == ["hi"]
+        assert [e for e in later.events if isinstance(e, Waiting)] == []
+        assert [(e.question_id, e.decision, e.by) for e in later.events if isinstance(e, Decided)] == [
+            (question.question_id, "always", "42")
+        ]
+
+
+async def test_words_that_waited_for_a_restart_decide() -> None:
+    """An /approve that was accepted and not carried out is carried out beside the Turn that waits for it."""
+    agent, echo = _agent(calls(("echo", {"text": "hi"})))
+    async with agent:
+        inbound = await agent.send("go")
+        await _asked(agent)
+        async with agent.sessions.open(KEY) as session:
+            await session.accept(replace(inbound, id="test:1:99", text="/approve"))
+    later = agent.after_restart([says("done")])
+    async with later:
+        await later.loop.recover()
+        await later.quiet()
+
+        assert echo.said == ["hi"]
 
 
 async def test_where_nobody_can_be_asked_the_call_is_refused() -> None:

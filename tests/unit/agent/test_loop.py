@@ -1,6 +1,7 @@
 """The agent loop: one Turn at a time per session, nothing lost, nothing done twice, every way in the same way."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -181,6 +182,25 @@ async def test_stop_acts_at_once_and_leaves_a_legal_log() -> None:
         assert agent.answers == ["Stopped: block.", "later"]
         results = [m for m in agent.provider.requests[1].messages if isinstance(m, ToolMessage)]
         assert "stopped by the user" in results[0].text
+
+
+@pytest.mark.parametrize(("words", "told"), [("/stop", "Stopped."), ("/new", "Started a new conversation.")])
+async def test_a_stop_that_waited_for_a_restart_comes_first(words: str, told: str) -> None:
+    """The Turn that it was meant for does not go on; the model is not asked again."""
+    block = Blocker()
+    async with Agent([calls(("block", {}))], tools=[block]) as agent:
+        inbound = await agent.send("go")
+        await block.entered.wait()
+        async with agent.sessions.open(KEY) as session:
+            await session.accept(replace(inbound, id="test:1:99", text=words))
+    later = agent.after_restart()
+    async with later:
+        await later.loop.recover()
+        await later.quiet()
+
+        assert later.answers == [told]
+        assert later.provider.requests == []
+        assert (await later.log()).open is None
 
 
 async def test_stop_with_nothing_running_says_so() -> None:
