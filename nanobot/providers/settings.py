@@ -4,37 +4,14 @@
 """
 
 import re
-from ipaddress import IPv6Address
 from typing import Annotated, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
+from nanobot.addresses import checked_url
+
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SENDABLE = re.compile(r"[\t\x20-\x7e]*")  # the rest breaks a header, or the client that encodes it
-
-
-def _url(value: str) -> str:
-    """Refuse what a client would stumble over at the first call."""
-    if not re.match(r"https?://[^/?#]", value):
-        raise ValueError("expected an address that begins with http:// or https:// and a host")
-    if re.search(r"[\s\x00-\x1f\x7f]", value):
-        raise ValueError("an address holds no blanks and no control characters")
-    try:
-        parts = urlsplit(value)
-        host = parts.hostname or ""
-        if "[" in parts.netloc:
-            IPv6Address(host)
-        host.encode("idna" if not host.isascii() else "ascii")
-    except ValueError:
-        host = ""
-    if not host:
-        raise ValueError("this address names no host that can be read; an IPv6 one is written http://[::1]:8080/v1")
-    try:
-        _ = urlsplit(value).port
-    except ValueError:
-        raise ValueError("the port of this address is no number between 0 and 65535") from None
-    return value
 
 
 def _key(value: SecretStr) -> SecretStr:
@@ -55,7 +32,7 @@ def _header_value(value: SecretStr) -> SecretStr:
     return value
 
 
-Url: TypeAlias = Annotated[str, AfterValidator(_url)]
+Url: TypeAlias = Annotated[str, AfterValidator(checked_url)]
 Key: TypeAlias = Annotated[SecretStr, AfterValidator(_key)]
 HeaderName: TypeAlias = Annotated[str, AfterValidator(_header_name)]
 HeaderValue: TypeAlias = Annotated[SecretStr, AfterValidator(_header_value)]

@@ -1,13 +1,17 @@
 """What can be configured of a Telegram channel.  Imports nothing of Telegram, so that reading a config stays quick."""
 
+import re
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
+from nanobot.addresses import checked_url
 from nanobot.channels.access import Access, GroupPolicy, checked_ids
 
 TELEGRAM_URL = "https://api.telegram.org/bot"
 MAX_UPLOAD_MB = 50  # and lets them send
+_TOKEN = re.compile(r"[0-9]+:[A-Za-z0-9_-]+")
 MAX_DOWNLOAD_MB = 20  # what Telegram lets bots fetch; a local Bot API server allows more
 
 
@@ -50,16 +54,19 @@ class TelegramSettings(BaseModel):
     @field_validator("token")
     @classmethod
     def _is_token(cls, value: SecretStr) -> SecretStr:
-        number, colon, secret = value.get_secret_value().strip().partition(":")
-        if not number.isdigit() or not colon or not secret:
-            raise ValueError("a bot's token looks like 123456:ABC-DEF; @BotFather gives you one")
-        return SecretStr(f"{number}:{secret}")
+        token = value.get_secret_value().strip()
+        if not _TOKEN.fullmatch(token):  # it becomes part of every address
+            raise ValueError(
+                "a bot's token looks like 123456:ABC-DEF, of letters, digits, '-' and '_'; copy it anew from @BotFather"
+            )
+        return SecretStr(token)
 
     @field_validator("base_url")
     @classmethod
     def _ends_in_bot(cls, value: str) -> str:
-        url = value.rstrip("/")
-        if not url.startswith(("http://", "https://")) or not url.endswith("/bot"):
+        url = checked_url(value).rstrip("/")
+        parts = urlsplit(url)
+        if not parts.path.endswith("/bot") or parts.query or parts.fragment:
             raise ValueError("must be an http(s) address that ends in /bot, such as http://127.0.0.1:8081/bot")
         return url
 
