@@ -55,7 +55,7 @@ from nanobot.errors import MisuseError
 from nanobot.providers.base import LLMProvider
 from nanobot.redaction import Redactor
 from nanobot.session.disk import Disk
-from nanobot.session.entries import Delivery, EntryId
+from nanobot.session.entries import Delivery, EntryId, Moved
 from nanobot.session.jsonl import JsonlStore
 from nanobot.session.manager import SessionManager
 
@@ -328,6 +328,14 @@ class Nanobot:
         async with self.sessions.open(session_key) as session:
             await session.restore()
             await session.append(Delivery(id=session.log.new_id(), out=out, part=part, state=state, ref=ref))
+
+    async def moved(self, session_key: SessionKey, new: SessionKey) -> None:
+        """Write down that a session's chat has a new id, which would make the key ``new``: its answers go there from now on."""
+        async with self.sessions.open(session_key) as session:
+            await session.restore()
+            if session.log.is_empty or session.log.chat == new:
+                return
+            await session.append(Moved(id=session.log.new_id(), old=session.log.chat, new=new), sync=True)
 
     async def resume(self, session_key: SessionKey) -> None:
         """Take up what an earlier process left in one session: an open Turn, pending messages, owed answers."""

@@ -42,6 +42,25 @@ def session_key(route: Route) -> SessionKey:
     return f"{route.channel}:{route.chat}" + (f":topic:{route.topic}" if route.topic else "")
 
 
+def route_of(key: SessionKey) -> Route | None:
+    """Return the chat that a session's key names; None for one that names none."""
+    match key.split(":"):
+        case [channel, chat]:
+            return Route(channel, chat)
+        case [channel, chat, "topic", topic]:
+            return Route(channel, chat, topic)
+        case _:
+            return None
+
+
+def moved_route(route: Route, *, old: SessionKey, new: SessionKey) -> Route:
+    """Return where a route leads when the chat ``old`` is called ``new`` now: the same place for any other chat."""
+    before, after = route_of(old), route_of(new)
+    if before is None or after is None or (route.channel, route.chat) != (before.channel, before.chat):
+        return route
+    return Route(after.channel, after.chat, route.topic)  # the message that it replies to has another number there
+
+
 @dataclass(frozen=True, slots=True)
 class Media:
     """A file that came with a message, or goes out with an answer.

@@ -39,6 +39,18 @@ class Decide(Protocol):
         ...
 
 
+class Move(Protocol):
+    """Writes down that a chat has a new id."""
+
+    async def __call__(self, session_key: SessionKey, new: SessionKey, /) -> None:
+        """Let what is owed to the session's chat, and what waits, follow to the id that would make the key ``new``.
+
+        Raises:
+            SessionError: it could not be written down.
+        """
+        ...
+
+
 @runtime_checkable
 class Fetching(Protocol):
     """A channel whose messages may hold files.  Usable whether it listens or not."""

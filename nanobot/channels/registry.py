@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from nanobot.bus.events import Route, SessionKey
 from nanobot.bus.runtime_bus import RuntimeEventBus
-from nanobot.channels.base import Channel, Decide, Record
+from nanobot.channels.base import Channel, Decide, Move, Record
 from nanobot.channels.settings import ChannelSettings
 from nanobot.channels.supervisor import Progress
 
@@ -23,15 +23,16 @@ class ChannelPorts:
     """What a channel may use of the rest.
 
     ``events`` is where Turns are watched; ``record`` is where states of deliveries are written; ``stop`` stops a session's
-    running Turn (false if there was none); ``decide`` answers a question that waits; ``progress`` is called after each round
-    with the platform; ``commands`` maps the names of commands to a line of help; what a channel keeps on disk lies under
-    ``data_dir``, shared with everybody else.
+    running Turn (false if there was none); ``decide`` answers a question that waits; ``moved`` notes that a chat has a new id;
+    ``progress`` is called after each round with the platform; ``commands`` maps the names of commands to a line of help; what a
+    channel keeps on disk lies under ``data_dir``, shared with everybody else.
     """
 
     events: RuntimeEventBus
     record: Record
     stop: Callable[[SessionKey], Awaitable[bool]]
     decide: Decide
+    moved: Move
     progress: Progress
     data_dir: Path
     commands: Mapping[str, str]
@@ -48,6 +49,7 @@ def build_channel(name: str, settings: ChannelSettings, ports: ChannelPorts) -> 
         events=ports.events,
         record=ports.record,
         decide=ports.decide,
+        moved=ports.moved,
         data_dir=ports.data_dir,
         progress=ports.progress,
         commands=ports.commands,

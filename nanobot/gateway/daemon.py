@@ -342,6 +342,7 @@ class Gateway:
             record=self._ledger.record,
             stop=stop,
             decide=self.bot.decide,
+            moved=self.bot.moved,
             progress=self._board.progress_of(name),
             data_dir=self.settings.data_dir,
             commands={command.name: command.help for command in COMMANDS.values()},

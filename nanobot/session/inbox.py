@@ -8,9 +8,9 @@ pending as a message of its own.  A version that comes before what it replaces m
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from nanobot.bus.events import InboundMessage
+from nanobot.bus.events import InboundMessage, moved_route
 from nanobot.messages import JsonObject
-from nanobot.session.entries import Cut, Entry, Finished, Reset, Started, Step, Summary
+from nanobot.session.entries import Cut, Entry, Finished, Moved, Reset, Started, Step, Summary
 
 
 class Inbox:
@@ -40,6 +40,10 @@ class Inbox:
                 for taken in entry.inbound:
                     self.seen[taken] = None
                     self._forget(taken)
+            case Moved(old=old, new=new):
+                for name, message in self.pending.items():
+                    route = message.route and moved_route(message.route, old=old, new=new)
+                    self.pending[name] = replace(message, route=route)
             case _:
                 pass
         if isinstance(entry, Finished | Cut | Summary | Reset) and entry.carry:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from nanobot.bus.events import InboundMessage, Media, OutboundMessage, Role, Route, SessionKey
+from nanobot.bus.events import InboundMessage, Media, OutboundMessage, Role, Route, SessionKey, moved_route
 from nanobot.bus.runtime_events import Usage
 from nanobot.messages import AssistantMessage, JsonObject, JsonValue, Message, ToolCall, ToolMessage
 from nanobot.session.entries import (
@@ -23,6 +23,7 @@ from nanobot.session.entries import (
     Finished,
     Head,
     Intent,
+    Moved,
     Question,
     Reset,
     Resumed,
@@ -100,6 +101,7 @@ class SessionLog:
 
     def __init__(self, key: SessionKey) -> None:
         self.key = key
+        self.chat = key  # the key that the chat's present id would make
         self.rows: list[Row] = []
         self._messages: list[Message] = []  # of ``rows``, as far as they were asked for
         self.open: OpenTurn | None = None
@@ -180,6 +182,11 @@ class SessionLog:
         """The tools that a person allowed for this session from then on."""
         names = self.settings.get("allowed")
         return tuple(str(name) for name in names) if isinstance(names, list) else ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever said here."""
+        return not self._position
 
     def settled(self) -> bool:
         """Say whether nothing is waiting: no pending message, no open Turn, no owed answer."""
@@ -263,8 +270,16 @@ class SessionLog:
                 self._reset()
             case Undo():
                 self._undo(entry.target)
+            case Moved():
+                self._moved(entry)
             case _:
                 pass
+
+    def _moved(self, entry: Moved) -> None:
+        self.chat = entry.new
+        self._outbox.move(entry)
+        if self.open and self.open.route:
+            self.open.route = moved_route(self.open.route, old=entry.old, new=entry.new)
 
     def _started(self, entry: Started) -> None:
         if entry.undoes:

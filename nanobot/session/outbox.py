@@ -4,8 +4,8 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TypeAlias
 
-from nanobot.bus.events import SETTLED, OutboundMessage, SessionKey
-from nanobot.session.entries import Delivery, EntryId, Finished
+from nanobot.bus.events import SETTLED, OutboundMessage, SessionKey, moved_route
+from nanobot.session.entries import Delivery, EntryId, Finished, Moved
 
 Anchor: TypeAlias = tuple[int, EntryId]  # where in the fold an entry stands, and its id
 
@@ -65,6 +65,11 @@ class Outbox:
         """Owe nothing any more of what these Turns said."""
         for out in [out for out in self.owed if out.partition(".")[0] in turns]:
             self._forget(out)
+
+    def move(self, entry: Moved) -> None:
+        """Owe to a chat's new id what was owed to its old one."""
+        for out, message in self.owed.items():
+            self.owed[out] = replace(message, route=moved_route(message.route, old=entry.old, new=entry.new))
 
     def _forget(self, out: str) -> None:
         del self.owed[out]

@@ -278,18 +278,24 @@ async def test_d40_a_press_that_is_too_old_counts_all_the_same(tmp_path: Path) -
 
 
 async def test_d22_a_group_that_moved_keeps_its_session(tmp_path: Path) -> None:
-    """Messages from the new id go to the old session, also after a restart; answers go to the new id."""
+    """Messages from the new id go to the old session, also after a restart; they are answered there, and no number is mixed up."""
     async with TelegramServer(TOKEN) as server:
         async with Rig(tmp_path, server=server, group_policy="all") as rig:
             server.push_text(-5, None, from_id=1, migrate_to_chat_id=-1005)
             server.push_text(-1005, "hello", from_id=1)
             await rig.heard(1)
             first = rig.accepted[0]
+            noted = list(rig.moved)
         server.chat(-5).migrated_to = -1005
         async with Rig(tmp_path, server=server, group_policy="all") as rig:
             await rig.answer("hi", chat="-5")
+            server.push_text(-1005, "and now?", from_id=1)
+            (second,) = await rig.heard(1)
 
-    assert first.session_key == "tg:-5"
+    assert noted == [("tg:-5", "tg:-1005")]
+    assert (first.session_key, second.session_key) == ("tg:-5", "tg:-5")
+    assert {message.route.chat for message in (first, second) if message.route} == {"-1005"}
+    assert first.id.startswith("tg:-1005:")
     assert server.chat(-1005).answers == ["hi"]
 
 

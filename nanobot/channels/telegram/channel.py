@@ -13,10 +13,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nanobot.bus.events import InboundMessage, Media, Route, SessionKey
+from nanobot.bus.events import InboundMessage, Media, Route, SessionKey, session_key
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.channels.access import Refused, Verdict
-from nanobot.channels.base import Accept, Capabilities, Decide, OutboundPart, Record
+from nanobot.channels.base import Accept, Capabilities, Decide, Move, OutboundPart, Record
 from nanobot.channels.telegram.answers import Answers
 from nanobot.channels.telegram.client import Client
 from nanobot.channels.telegram.downloads import Downloads
@@ -29,7 +29,7 @@ from nanobot.channels.telegram.outbox import Outbox
 from nanobot.channels.telegram.polling import ANSWER_S, Persistence, Polling, Progress
 from nanobot.channels.telegram.questions import Questions
 from nanobot.channels.telegram.settings import TelegramSettings
-from nanobot.errors import ChannelError
+from nanobot.errors import ChannelError, SessionError
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ class TelegramChannel:
         events: where Turns are watched.
         record: where reservations of drafts are written.
         decide: hands in what people decide about calls that wait.
+        moved: notes that a chat has a new id.
         progress: told after each round with Telegram.
         data_dir: where its files lie, shared with everybody else.
         commands: names and lines of help for the command menu.
@@ -67,6 +68,7 @@ class TelegramChannel:
         events: RuntimeEventBus,
         record: Record,
         decide: Decide,
+        moved: Move,
         data_dir: Path,
         progress: Progress = lambda error=None: None,
         commands: Mapping[str, str] | None = None,
@@ -80,6 +82,7 @@ class TelegramChannel:
         self._settings = settings
         self._events = events
         self._progress = progress
+        self._note_moved = moved
         self._data_dir = data_dir
         self._commands = commands or {}
         self._answer_s = answer_s
@@ -93,7 +96,7 @@ class TelegramChannel:
         self._is_loaded = False
         self._reply_to: dict[SessionKey, str] = {}
         self._strangers: set[str] = set()
-        self._outbox = Outbox(name, self._client, self._state)
+        self._outbox = Outbox(name, self._client, self._state, moved=self._moved)
         self._drafts = Drafts(
             name,
             self._client,
@@ -234,6 +237,12 @@ class TelegramChannel:
         return True
 
     async def _moved(self, moved: Moved) -> None:
+        """Note a group's new id, in its log first: with that on disk, the move may be heard of again or not."""
+        old = Route(self.name, self._state.session_chat(moved.old))
+        try:
+            await self._note_moved(session_key(old), session_key(Route(self.name, moved.new)))
+        except SessionError as error:  # sends to the old id are answered with the new one, so nothing is lost
+            log.warning("channel %s: that %s is %s now was not noted: %s", self.name, moved.old, moved.new, error)
         await asyncio.to_thread(self._state.change, lambda state: state.move(moved.old, moved.new))
 
     def _heard(self, message: InboundMessage) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
-from nanobot.bus.events import Route, SessionKey
+from nanobot.bus.events import Route, SessionKey, route_of
 from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished, TurnStarted, Waiting
 from nanobot.channels.base import Record
 from nanobot.channels.draft import fold
@@ -268,17 +268,6 @@ class Drafts:
             self._by_out.pop(_place(live), None)
         elif not (ended.content or ended.error):
             await self.finish(live, kept=0)
-
-
-def route_of(session_key: SessionKey) -> Route | None:
-    """Return the chat that a session's key names."""
-    match session_key.split(":"):
-        case [channel, chat]:
-            return Route(channel, chat)
-        case [channel, chat, "topic", topic]:
-            return Route(channel, chat, topic)
-        case _:
-            return None
 
 
 def _place(live: LiveDraft) -> str:

@@ -88,8 +88,8 @@ def read_update(update: Update, me: Me) -> Incoming:
     return Ignored("an update of a kind that is not used")
 
 
-def to_inbound(channel: str, said: Said, *, role: Role) -> InboundMessage:
-    """Return the message as the core takes it.
+def to_inbound(channel: str, said: Said, *, role: Role, session_chat: str | None = None) -> InboundMessage:
+    """Return the message as the core takes it; ``session_chat`` is the id that its session began with, where it has another now.
 
     The pieces of an album share one id, so that a piece that is delivered again is recognised.
     """
@@ -100,7 +100,7 @@ def to_inbound(channel: str, said: Said, *, role: Role) -> InboundMessage:
     )
     return InboundMessage(
         id=f"{own}:{said.edited_at}" if is_edit else own,
-        session_key=session_key(route),
+        session_key=session_key(replace(route, chat=session_chat or said.origin.chat)),
         sender=said.origin.sender,
         text=said.command if said.command is not None else _told(said),
         at=said.at,

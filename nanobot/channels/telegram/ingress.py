@@ -185,8 +185,8 @@ class Ingress:
         if said.edited_at is not None and not self._reruns_edits:
             return
         chat = self._ports.session_chat(said.origin.chat)
-        said = replace(said, origin=replace(said.origin, chat=chat))
-        message = self._unless_late(said, pieces, to_inbound(self._name, said, role=verdict.role))
+        message = to_inbound(self._name, said, role=verdict.role, session_chat=chat)
+        message = self._unless_late(said, pieces, message)
         if not await self._ports.intercept(said, message):
             await self._hand_over(message)
 
@@ -213,11 +213,11 @@ class Ingress:
             return
         if not pressed.data.startswith("/"):
             return  # a button of an older version
-        chat = self._ports.session_chat(pressed.origin.chat)
+        chat = pressed.origin.chat
         route = Route(self._name, chat, pressed.topic)
         message = InboundMessage(
             id=f"{self._name}:{chat}:press:{pressed.query}",
-            session_key=session_key(route),
+            session_key=session_key(replace(route, chat=self._ports.session_chat(chat))),
             sender=pressed.origin.sender,
             text=pressed.data,
             at=pressed.at or datetime.now(UTC),

@@ -4,8 +4,8 @@ A reply target that is gone, a topic that is closed, a group that moved, a text 
 out.  What the chat itself refuses (blocked, deleted) does not, and is not tried for ever.
 """
 
-import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from nanobot.channels.telegram.errors import (
 )
 from nanobot.channels.telegram.files import ChannelState
 from nanobot.channels.telegram.format import Rendered, plain, prefixed
+from nanobot.channels.telegram.inbound import Moved
 from nanobot.errors import SendFailed, SendRejected
 
 log = logging.getLogger(__name__)
@@ -56,10 +57,13 @@ class _Way:
 class Outbox:
     """Sends and edits for one channel.  ``parked`` are chats that refused the last message, and why."""
 
-    def __init__(self, name: str, messages: Messages, state: ChannelState) -> None:
+    def __init__(
+        self, name: str, messages: Messages, state: ChannelState, *, moved: Callable[[Moved], Awaitable[None]]
+    ) -> None:
         self._name = name
         self._messages = messages
         self._state = state
+        self._moved = moved
         self._closed_topics: set[tuple[str, str]] = set()
         self.parked: dict[str, str] = {}
 
@@ -146,7 +150,7 @@ class Outbox:
         """
         match error:
             case ChatMoved(new_chat=new_chat):
-                await asyncio.to_thread(self._state.change, lambda state: state.move(way.chat, new_chat))
+                await self._moved(Moved(way.chat, new_chat))
                 return replace(way, chat=new_chat)
             case ReplyGone() if way.reply_to is not None:
                 return replace(way, reply_to=None)

@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, get_args
 
-from nanobot.bus.events import Decision, Role, Route, SessionKey, session_key
+from nanobot.bus.events import Decision, Role, Route, SessionKey, route_of, session_key
 from nanobot.bus.runtime_events import Decided, RuntimeEvent, TurnFinished, TurnStarted, Waiting
 from nanobot.channels.access import Admitted, Origin, Verdict
 from nanobot.channels.base import Decide
-from nanobot.channels.telegram.drafts import SETTLE_S, route_of
+from nanobot.channels.telegram.drafts import SETTLE_S
 from nanobot.channels.telegram.errors import NotModified
 from nanobot.channels.telegram.files import ChannelState, KeptQuestion
 from nanobot.channels.telegram.format import Button, Rendered, plain

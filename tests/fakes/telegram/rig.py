@@ -71,6 +71,7 @@ class Rig:
         self.seen: set[str] = set()
         self.recorded: list[tuple[str, int, str, str | None]] = []
         self.decided: list[tuple[str, str, str, str]] = []
+        self.moved: list[tuple[str, str]] = []
         self.refusal: SessionError | None = None
         self.wall_jump_s = 0.0
         self.clock_jump_s = 0.0
@@ -91,6 +92,7 @@ class Rig:
             events=self.events,
             record=self._record,
             decide=self._decide,
+            moved=self._moved,
             data_dir=self._path,
             progress=self._progress,
             commands={"help": "what you can type"},
@@ -174,6 +176,9 @@ class Rig:
             raise self.refusal
         self.decided.append((session_key, question, decision, by))
         return "It may run now."
+
+    async def _moved(self, session_key: str, new: str, /) -> None:
+        self.moved.append((session_key, new))
 
     def _progress(self, error: str | None = None) -> None:
         self.rounds.append(error)
