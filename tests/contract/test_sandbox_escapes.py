@@ -173,7 +173,7 @@ WRITING = {
     "the sandbox's own files": "for f in {data}/sandbox/* {data}/sandbox/*/* /run/nanobot/*; do echo x >> $f; "
     "done; rm -rf {data}/sandbox/*",
     "sockets and signals": "kill -TERM {victim}; kill -0 {daemon} && echo SIGNALLED; kill -0 {victim} && echo SIGNALLED",
-    "priorities": "renice -n 19 -p {victim} && echo SIGNALLED",
+    "priorities and limits": "renice -n 19 -p {victim} && echo SIGNALLED; prlimit --pid {victim} --nofile=9 && echo SIGNALLED",
     "kernel settings": "for f in vm/swappiness kernel/core_pattern kernel/panic; do cat /proc/sys/$f > "
     "/proc/sys/$f && echo WROTE; done",
     "sysrq": python("import os; os.open('/proc/sysrq-trigger', os.O_WRONLY); print('WROTE')"),

@@ -39,6 +39,7 @@ class _Calls:
     opens: tuple[tuple[int, int], ...]  # calls that open, and which argument the flags are; the mode follows
     kills: tuple[int, ...]
     tkill: int
+    others: tuple[tuple[int, int], ...]  # calls that change a process, and which argument it is; 0: itself
     x32: bool = False
 
 
@@ -54,14 +55,14 @@ _BY_MACHINE = {
                  320, 321, 323),
         unshare=272, clone=56, clone3=435, ioctl=16, socket=41, socketpair=53,
         modes=((90, 1), (91, 1), (268, 2), (452, 2), (85, 1), (133, 1), (259, 2)), opens=((2, 1), (257, 2)),
-        kills=(62, 129, 234, 297), tkill=200, x32=True,
+        kills=(62, 129, 234, 297), tkill=200, others=((141, 1), (302, 0)), x32=True,
     ),
     "aarch64": _Calls(
         arch=0xC00000B7,
         refused=(*_COMMON, 39, 40, 41, 60, 89, 104, 105, 106, 142, 217, 218, 219, 224, 225, 241, 265, 268, 273, 280, 282, 294),
         unshare=97, clone=220, clone3=435, ioctl=29, socket=198, socketpair=199,
         modes=((52, 1), (53, 2), (452, 2), (33, 2)), opens=((56, 2),),
-        kills=(129, 131, 138, 240), tkill=130,
+        kills=(129, 131, 138, 240), tkill=130, others=((140, 1), (261, 0)),
     ),
 }
 # fmt: on
@@ -115,6 +116,8 @@ def program(
         code += _when(
             number, 0, _among([value & 0xFFFFFFFF for pid in spared for value in (pid, -pid)] + [0xFFFFFFFF], _EPERM)
         )
+    for number, argument in calls.others if spared else ():
+        code += _when(number, argument, [(_JEQ, 1, 0, 0), (_RET, 0, 0, _EPERM)])
     code += [(_RET, 0, 0, _ALLOW)]
     return b"".join(struct.pack("HBBI", *one) for one in code)
 
