@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from nanobot.agent.commands import COMMANDS
+from nanobot.agent.tools.sandbox.advice import concern
 from nanobot.app import Nanobot
 from nanobot.channels.cli import Terminal, TerminalChannel
 from nanobot.channels.manager import ChannelManager
@@ -24,11 +25,16 @@ ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 async def chat(settings: Settings, session_key: str, *, config_path: Path | None) -> int:
     """Chat until the person leaves; return the exit code."""
-    return await converse(Nanobot.from_settings(settings, config_path=config_path), settings, session_key)
+    bot = Nanobot.from_settings(settings, config_path=config_path)
+
+    def worry() -> str:
+        return "" if bot.tools.get("exec") is None else concern(bot.sandbox.state(settings.workspace))
+
+    return await converse(bot, settings, session_key, worry=worry)
 
 
-async def converse(bot: Bot, settings: Settings, session_key: str) -> int:
-    """Chat with this bot."""
+async def converse(bot: Bot, settings: Settings, session_key: str, *, worry: Callable[[], str] = str) -> int:
+    """Chat with this bot; ``worry`` returns what the person must know first, if anything, and may take a moment."""
     must_have_out()
     facts = terminal_facts()
     is_plain = facts.is_dumb or not is_shown() or not sys.stdin.isatty()
@@ -39,6 +45,8 @@ async def converse(bot: Bot, settings: Settings, session_key: str) -> int:
     channel.attach(terminal)
     async with bot:
         await terminal.show([Segment("notice", welcome(settings, session_key))])
+        if text := await asyncio.to_thread(worry):
+            await terminal.show([Segment("notice", text)])
         return await _until_left(bot, channel, session_key, on_interrupt)
 
 

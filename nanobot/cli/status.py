@@ -39,6 +39,7 @@ def render(status: object) -> str:
         f"nanobot {facts['version']}, process {facts['pid']}, up {duration(facts['uptime_s'])}",
         f"Model: {', '.join(facts['models'])}",
         f"Config: {facts['config'] or 'none'}    Data: {facts['data_dir']}",
+        f"Sandbox: {facts['commands']}",
     ]
     lines += [_channel_line(channel) for channel in facts["channels"]] or ["Channels: none are configured"]
     lines += [str(server["line"]) for server in facts.get("mcp", ())]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from nanobot.agent.commands import COMMANDS
 from nanobot.agent.fetching import nowhere
+from nanobot.agent.tools.sandbox.advice import concern
 from nanobot.app import Nanobot, owner
 from nanobot.bus.events import Media, SessionKey
 from nanobot.channels.base import Channel, Fetching
@@ -109,6 +110,7 @@ class Gateway:
         self._pages = (
             None if port is None else PageServer({"/healthz": self._healthz, "/metrics": self._prometheus}, port=port)
         )
+        self._commands = "the sandbox is being tried"
         self._began = time.monotonic()
         self._began_at = datetime.now(UTC)
 
@@ -172,6 +174,7 @@ class Gateway:
             courtesies = [
                 group.create_task(self._warm(), name="warm the model"),
                 group.create_task(self._announcer.up(self._board), name="announce"),
+                group.create_task(self._try_sandbox(), name="try the sandbox"),
             ]
             await ending.wait()
             self._notifier.reloading() if restarts_after() else self._notifier.stopping()
@@ -217,6 +220,18 @@ class Gateway:
         except Exception:  # whatever an SDK does when it is loaded, the daemon goes on
             log.exception("the model's client could not be loaded")
 
+    async def _try_sandbox(self) -> None:
+        """Find out what keeps commands in, before the first one, and say so."""
+        if self.bot.tools.get("exec") is None:
+            self._commands = "there is no exec"
+            return
+        state = await asyncio.to_thread(self.bot.sandbox.state, self.settings.workspace)
+        self._commands = state.text
+        if text := concern(state):
+            log.warning("%s", text)
+        else:
+            log.log(logging.WARNING if state.kind == "off" else logging.INFO, "sandbox of commands: %s", state.text)
+
     async def _beat(self) -> None:
         """Measure, judge, and tell systemd, once a second."""
         beat_s = min(BEAT_S, (self._notifier.watchdog_s or BEAT_S * 3) / 3)
@@ -248,6 +263,7 @@ class Gateway:
             "config": str(self._config_path) if self._config_path else None,
             "data_dir": str(self.settings.data_dir),
             "models": list(self.settings.models),
+            "commands": self._commands,
             "health_url": self._health_url,
             "alive": health.alive,
             "problems": [problem.text for problem in health.problems],

@@ -19,6 +19,8 @@ from zoneinfo import ZoneInfo
 
 from nanobot.agent.tools.packages import packaged_tools
 from nanobot.agent.tools.ripgrep import find_rg
+from nanobot.agent.tools.sandbox.advice import advice
+from nanobot.agent.tools.sandbox.ready import Kind
 from nanobot.agent.tools.settings import BUILTIN_TOOLS
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.config.places import is_open
@@ -27,6 +29,7 @@ from nanobot.errors import AuthFailed, ConfigError
 from nanobot.gateway.status import ask, holder
 from nanobot.messages import JsonValue
 from nanobot.providers.factory import split_ref
+from nanobot.setup.confinement import try_sandbox
 from nanobot.setup.finding import Bot, BotRefused
 from nanobot.setup.mcp import offers
 from nanobot.setup.model import try_model
@@ -77,6 +80,7 @@ def examine(around: Surroundings) -> Iterator[Finding]:
     yield from _time(settings)
     yield from _programs(around)
     yield from _tools(settings, around)
+    yield from _sandbox(path, settings, around)
     if around.asks:
         yield from _models(settings, around)
     yield from _mcp(settings, around)
@@ -179,6 +183,15 @@ def _tools(settings: Settings, around: Surroundings) -> Iterator[Finding]:
         yield Finding("web search", "bad", "ddgs is not installed: web_search cannot work", "pip install nanobot[web]")
     for fault in packaged_tools(disabled=settings.tools.disabled, taken=BUILTIN_TOOLS).faults:
         yield Finding("packages", "careful", fault, "update or remove that package, or name it in tools.disabled")
+
+
+def _sandbox(config: Path | None, settings: Settings, around: Surroundings) -> Iterator[Finding]:
+    if not settings.tools.exec.enabled or "exec" in settings.tools.disabled:
+        return
+    state = try_sandbox(settings, config, around.environ)
+    levels: dict[Kind, Level] = {"bwrap": "ok", "landlock": "careful", "off": "careful", "none": "bad"}
+    fix = "tools.sandbox.mode: auto" if state.kind == "off" else advice(state)
+    yield Finding("sandbox", levels[state.kind], state.text, fix)
 
 
 # -- servers -----------------------------------------------------------------------------------------------------------------------

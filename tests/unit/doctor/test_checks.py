@@ -248,3 +248,25 @@ def test_lines_read_well() -> None:
     """What is wrong comes first, then what mends it; what is well needs no cure."""
     assert line_of(Finding("clock", "bad", "it is off", "set it")) == "BAD     clock: it is off -> set it"
     assert line_of(Finding("clock", "ok", "it is right", "set it")) == "ok      clock: it is right"
+
+
+def test_a_sandbox_that_cannot_keep_the_workspace_in_is_told(tmp_path: Path) -> None:
+    """A workspace right beside the configuration has no sandbox; the finding names the key, and nothing is made."""
+    config = tmp_path / "config.yaml"
+    config.write_text("workspace: .\ndata_dir: data\n")
+
+    found = [one for one in examine(Surroundings(environ={}, config=config, asks=False)) if one.name == "sandbox"]
+
+    assert [(one.level, one.fix) for one in found] == [("bad", "change the key that is named")]
+    assert "set `workspace` to a directory of its own" in found[0].text
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_sandbox_turned_off_is_mentioned(tmp_path: Path) -> None:
+    """Knowingly is knowingly, but the doctor says it."""
+    config = tmp_path / "config.yaml"
+    config.write_text("workspace: work\ndata_dir: data\ntools: {sandbox: {mode: off}}\n")
+
+    found = [one for one in examine(Surroundings(environ={}, config=config, asks=False)) if one.name == "sandbox"]
+
+    assert [(one.level, one.fix) for one in found] == [("careful", "tools.sandbox.mode: auto")]

@@ -75,6 +75,7 @@ def test_status_reads_well() -> None:
             "pid": 7,
             "uptime_s": 90_061,
             "models": ["local/m"],
+            "commands": "bubblewrap (/usr/bin/bwrap)",
             "config": None,
             "data_dir": "/d",
             "channels": [
@@ -91,6 +92,7 @@ def test_status_reads_well() -> None:
         "nanobot 1.0, process 7, up 1 d 1 h",
         "Model: local/m",
         "Config: none    Data: /d",
+        "Sandbox: bubblewrap (/usr/bin/bwrap)",
         "Channel telegram: down for 1 min 15 s (no route), started again 2 times, 1 answers owed",
         "Running: telegram:1 (exec)",
         "Waiting: 3 messages",
