@@ -108,6 +108,7 @@ class Nanobot:
             secret_files=[config_path] if config_path else [],
             home=environ.get("HOME"),
             shared=self._media,
+            path=environ.get("PATH"),
         )
         redact = Redactor(secrets_in(settings))
         self.mcp = McpServers(

@@ -59,8 +59,8 @@ def builtin_tools(
         Launcher(rules, child_environment(environ, settings.exec.env_pass), confine=confine),
         jobs,
         timeout_s=settings.exec.timeout_s,
+        sandbox=sandbox,
     )
-    command.outward = sandbox is None or sandbox.reaches_out
     tools: list[Tool[Any]] = [
         ReadFile(rules, max_chars=limit("read_file", default_max_chars)),
         ListDir(rules),

@@ -4,7 +4,7 @@ The command runs under a supervisor (``nanobot.supervisor``), so that it dies wi
 survives it in the call's scratch directory.  After a crash ``probe`` collects it; without it the outcome is unknown.  A command on
 a terminal that waits for input becomes a job, so that it can be answered.
 
-No boundary: a command can read what the daemon's user can read.  Only a sandbox prevents that.  A plain ``kill $PPID`` hits the
+The boundary is the sandbox; without one a command can read what the daemon's user can read.  A plain ``kill $PPID`` hits the
 supervisor, which ignores it.
 """
 
@@ -18,6 +18,7 @@ from nanobot.agent.tools.base import BaseTool, CutPolicy, Planned, Probed, ToolC
 from nanobot.agent.tools.command import Launch, Launcher, Wanted
 from nanobot.agent.tools.jobs import JobNote, Jobs, job_id, make_empty, past_job
 from nanobot.agent.tools.outcome import how, whole_text
+from nanobot.agent.tools.sandbox.sandbox import Sandbox
 from nanobot.agent.tools.shell_jobs import new_output
 from nanobot.agent.tools.supervised import Ended, Input, Supervised, command_lives, read_record
 from nanobot.errors import ToolError
@@ -58,15 +59,19 @@ class Exec(BaseTool[ExecArguments]):
     timeout_s: float | None = None
     summary_fields = ("command",)
 
-    def __init__(self, launcher: Launcher, jobs: Jobs, *, timeout_s: float = 120) -> None:
+    def __init__(
+        self, launcher: Launcher, jobs: Jobs, *, timeout_s: float = 120, sandbox: Sandbox | None = None
+    ) -> None:
         self._launcher = launcher
         self._jobs = jobs
         self._timeout_s = timeout_s
+        self._sandbox = sandbox
+        self.outward = sandbox is None or sandbox.reaches_out
         self.description = (
             "Run a shell command; gives its output (stdout and stderr together), exit status and duration. "
             f"Stopped after {timeout_s:g} s unless timeout_s says otherwise. It has no input: use non-interactive flags. "
             "Each call starts a new shell; what it leaves running is ended with it. Servers and long work: background, "
-            "then exec_output and the like; such a job goes on after your answer."
+            "then exec_output and the like; such a job goes on after your answer." + (sandbox.words if sandbox else "")
         )
 
     async def plan(self, arguments: ExecArguments, context: ToolContext) -> Planned:
@@ -97,7 +102,12 @@ class Exec(BaseTool[ExecArguments]):
             raise ToolError(await asyncio.to_thread(_unknown, context.scratch))
         if record[0].reason == "failed":
             raise ToolError(f"the command could not be run: {record[0].error}.")
-        return _rendered(*record, limit_s=limit_s)
+        text = _rendered(*record, limit_s=limit_s)
+        hint = await asyncio.to_thread(self._hint, record[0], text, context)
+        return f"{text}\n{hint}" if hint else text
+
+    def _hint(self, ended: Ended, text: str, context: ToolContext) -> str:
+        return self._sandbox.hint(text, context.workspace) if self._sandbox and ended.exit else ""
 
     async def probe(self, arguments: ExecArguments, context: ToolContext, planned: Planned) -> Probed:
         """Collect the record of a command that ended; say what became of a job; everything else is unknown."""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from nanobot.agent.tools.command import Launch
 from nanobot.agent.tools.sandbox import machine
+from nanobot.agent.tools.sandbox.hints import View, hint
 from nanobot.agent.tools.sandbox.policy import Limits, Network, Policy, Unusable, plan
 from nanobot.agent.tools.sandbox.ready import Ready, State, prepared
 from nanobot.agent.tools.sandbox.settings import SandboxSettings
@@ -31,6 +32,7 @@ class Sandbox:
         data_dir: where homes of workspaces are kept; closed to commands otherwise.
         secret_files: the configuration; what else lies in its directory is kept closed with it.
         home: the daemon's user's home, whose keys are kept closed also when it is the workspace.
+        path: the daemon's own search path, to tell where programs lie that commands do not see.
         shared: a directory of received files; a command may read those that it names by their whole path, and sees no others.
     """
 
@@ -39,6 +41,7 @@ class Sandbox:
     secret_files: Sequence[Path] = ()
     home: str | None = None
     shared: Path | None = None
+    path: str | None = None
     _ready: dict[str, State | Ready] = field(default_factory=dict[str, State | Ready])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -51,6 +54,27 @@ class Sandbox:
     def reaches_out(self) -> bool:
         """Whether what a command is given can leave this machine."""
         return self.settings.mode == "off" or self.settings.network != "off"
+
+    @property
+    def words(self) -> str:
+        """What the model is told of it, from the settings alone: what works here may change, the prompt may not."""
+        if self.settings.mode == "off":
+            return ""
+        network = (
+            self.network if isinstance(self.network, str) else f"only {', '.join(self.network)}, through HTTPS_PROXY"
+        )
+        return (
+            " Commands are sandboxed: they may change the workspace, ~ and /tmp (or $TMPDIR), read the system's directories, and "
+            f"see nothing else. Network: {network}."
+        )
+
+    def hint(self, output: str, workspace: Path) -> str:
+        """Return one line on what the sandbox may have refused a command that failed, or nothing.  Blocks as ``state``."""
+        ready = self._get_ready(workspace)
+        if isinstance(ready, State):
+            return ""
+        view = View.of(ready.policy, has_own_tmp=ready.state.kind == "bwrap")
+        return hint(output, view, elsewhere=lambda name: shutil.which(name, path=self.path))
 
     def state(self, workspace: Path) -> State:
         """Return what keeps commands of this workspace in.  Blocks for a trial when it is asked first."""
