@@ -63,7 +63,7 @@ class ToolSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     restrict_to_workspace: bool = Field(
-        default=True, description="Keep file tools inside the workspace (no boundary for exec)"
+        default=True, description="Keep file tools inside the workspace; commands have the sandbox"
     )
     exec: ExecSettings = ExecSettings()
     web: WebSettings = WebSettings()
