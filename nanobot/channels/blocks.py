@@ -46,13 +46,17 @@ class Enclosure:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The structure of a text, in code point offsets, each list ascending."""
+    """The structure of a text, in code point offsets, each list ascending.
+
+    ``indented`` are the code blocks that stand in nothing else and have no fence: their indentation is all there is of one.
+    """
 
     text: str
     blocks: Sequence[int]
     inner: Sequence[int]
     spans: Sequence[tuple[int, int]]
     enclosures: Sequence[Enclosure]
+    indented: Sequence[tuple[int, int]]
 
     def enclosure_at(self, at: int) -> Enclosure | None:
         """Return the code block or table that a text cut at ``at`` would be cut inside of."""
@@ -72,6 +76,7 @@ def layout(text: str) -> Layout:
     inner: set[int] = set()
     spans: list[tuple[int, int]] = []
     enclosures: list[Enclosure] = []
+    indented: list[tuple[int, int]] = []
     depth, after_heading = 0, False
     for name, payload, first, last in events(data):
         start, end = to_char(first), to_char(last)
@@ -85,13 +90,17 @@ def layout(text: str) -> Layout:
             blocks.append(_line_start(text, start))
         elif name[0] == "+" and not name.startswith("+Table"):
             inner.add(_line_start(text, start))
+        if name == "+CodeBlock" and not isinstance(payload, dict) and depth == 0:
+            indented.append((_line_start(text, start), end))
         if name == "+CodeBlock" and isinstance(payload, dict):
             enclosures.append(_fence(text, start, end))
         elif name == "+Table":
             enclosures.append(_table(text, start, end))
         after_heading = False
         depth += name[0] == "+"
-    return Layout(text, sorted(set(blocks)), sorted(inner), sorted(spans), [one for one in enclosures if one.opener])
+    return Layout(
+        text, sorted(set(blocks)), sorted(inner), sorted(spans), [one for one in enclosures if one.opener], indented
+    )
 
 
 def _fence(text: str, start: int, end: int) -> Enclosure:

@@ -69,6 +69,8 @@ def _piece(plan: Layout, start: int, end: int) -> str:
         is_table = enclosure.opener.lstrip().startswith("|") or "|" in enclosure.opener.partition("\n")[0]
         if at_line or not is_table:
             return enclosure.opener + _dedented(source, enclosure.indent)
+    if any(begin <= start < stop for begin, stop in plan.indented):
+        return source
     first = source.lstrip(" ")
     return _dedented(source, len(source) - len(first)) if start and plan.text[start - 1] == "\n" else source
 

@@ -73,3 +73,11 @@ def test_nothing_is_sent_for_nothing() -> None:
     """An empty text has no parts, and white space at the end makes no message of its own."""
     assert split("", fits) == ()
     assert len(split("word " * 815 + "\n" * 9_000, fits)) == 1
+
+
+def test_code_that_is_only_indented_stays_code() -> None:
+    """Its indentation is all that makes it code: a part that begins with it keeps it."""
+    text = "before\n\n    - no * list\n    - still code\n"
+    at = text.index("    -")
+
+    assert piece(text, at, len(text)) == "    - no * list\n    - still code\n"
