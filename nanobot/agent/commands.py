@@ -211,7 +211,7 @@ async def _compact(context: CommandContext, rest: str) -> Outcome:
 
 
 _WAITING_SHOWN = 5
-_WRITES = frozenset({"write_file", "edit_file"})
+_WRITES = frozenset({"write_file", "edit_file", "apply_patch"})
 
 COMMANDS: dict[str, Command] = {
     command.name: command

@@ -235,6 +235,7 @@ class RunStage:
             full_result=session.full_result,
             media=self.media,
             max_file_bytes=self.max_file_bytes(opened.route) if opened and opened.route else None,
+            session_files=self._scratch_of(session),
         )
 
 

@@ -117,6 +117,6 @@ def _needs_undo(change: FileChange) -> bool:
 
 def _put(path: Path, version: Version | None) -> None:
     if version is None:
-        remove(path, path.name)
+        remove(path, path.name, even_read_only=True)
     else:
-        write_atomic(path, path.name, version.content, mode=version.mode)
+        write_atomic(path, path.name, version.content, mode=version.mode, even_read_only=True)

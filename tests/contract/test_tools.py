@@ -31,6 +31,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "list_dir": {},
     "write_file": {"path": "new.txt", "content": "x"},
     "edit_file": {"path": "a.txt", "old_text": "one", "new_text": "two"},
+    "apply_patch": {"patch": "--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-one\n+two\n"},
     "glob": {"pattern": "*"},
     "grep": {"pattern": "one"},
     "read_result": {"id": "e1"},
@@ -171,7 +172,7 @@ def test_effects_are_what_the_design_says() -> None:
     assert {name for name, effect in effects.items() if effect == "pure"} == {
         "read_file", "list_dir", "glob", "grep", "read_result", "web_fetch", "exec_status",
     }  # fmt: skip
-    assert effects["write_file"] == effects["edit_file"] == "verifiable"
+    assert effects["write_file"] == effects["edit_file"] == effects["apply_patch"] == "verifiable"
     assert effects["send_file"] == "idempotent"
     assert effects["exec"] == effects["exec_input"] == "opaque"
     assert effects["exec_output"] == effects["exec_kill"] == "idempotent"

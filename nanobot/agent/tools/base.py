@@ -36,7 +36,8 @@ class ToolContext:
     """What one call may know about where it runs.
 
     ``full_result`` returns the full text of an earlier result of this session by its entry id (``KeyError`` if there is none).
-    ``scratch`` is a private directory of this call, for files that must outlive a crash; it may not exist yet.
+    ``scratch`` is a private directory of this call, for files that must outlive a crash; ``session_files`` is one of the whole
+    session, for what tools remember between calls (None: nothing is remembered).  They may not exist yet.
     ``media`` is where files of chats are kept (None: nowhere); ``max_file_bytes`` is the largest one that the Turn's chat takes
     (None: any).
     """
@@ -50,6 +51,7 @@ class ToolContext:
     full_result: Callable[[str], Awaitable[str]]
     media: Path | None = None
     max_file_bytes: int | None = None
+    session_files: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from nanobot.agent.tools.command import Launcher, child_environment
 from nanobot.agent.tools.files import ListDir, ReadFile
 from nanobot.agent.tools.grep import Grep
 from nanobot.agent.tools.jobs import Jobs
+from nanobot.agent.tools.patch import ApplyPatch
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.read_result import ReadResult
 from nanobot.agent.tools.registry import DEFAULT_MAX_CHARS
@@ -66,6 +67,7 @@ def builtin_tools(
         ListDir(rules),
         WriteFile(rules),
         EditFile(rules),
+        ApplyPatch(rules),
         Glob(rules),
         Grep(rules),
         SendFile(rules),

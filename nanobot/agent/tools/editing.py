@@ -1,21 +1,20 @@
 """Replacing text in text: exactly, and if that fails, with an explanation that helps.
 
 Pure.  Line ends do not matter for matching and are kept: the replacement gets the style of what it replaces, every other byte of
-the text stays as it was.
+the text stays as it was.  Blanks at line ends may differ only where exactly one place fits.  Several replacements are all matched
+against the text as it is, so their order does not matter; they must not overlap.
 """
 
-import difflib
+import itertools
 import re
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from nanobot.agent.tools.nearest import why_not
 from nanobot.errors import ToolError
 
-_MAX_LINES = 20_000  # of a file, for the search of the nearest text
-_MAX_LINE = 200
-_SHOWN_LINES = 12
+_BLANKS = " \t"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,60 +28,120 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """The text after all replacements, and the lines (in it) where each replacement begins."""
+    """The text after all replacements, and the lines (in it) where each replacement begins, in the order of the text.
+
+    ``loose`` numbers (from 1) the replacements that only fit when blanks at line ends did not count.
+    """
 
     text: str
     lines: tuple[int, ...]
+    loose: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Span:
+    """Where a replacement goes, in flat text."""
+
+    start: int
+    stop: int
+    number: int
+    new: str
 
 
 def replace_all_of(text: str, replacements: Sequence[Replacement]) -> Edited:
-    """Apply the replacements in order, all or none.
+    """Apply the replacements, all or none.
 
     Raises:
-        ToolError: one does not match, or matches more than once; the text says where and why.
+        ToolError: one does not match, matches more than once, or overlaps another; the text says where and why.
     """
-    lines: list[int] = []
+    flat = text.replace("\r\n", "\n")
+    spans: list[_Span] = []
+    loose: list[int] = []
     for number, replacement in enumerate(replacements, start=1):
         which = f"edit {number} of {len(replacements)}: " if len(replacements) > 1 else ""
         try:
-            text, at = _replace(text, replacement)
+            found, is_loose = _places(flat, replacement)
         except ToolError as error:
-            raise ToolError(f"{which}{error} Nothing was changed.") from None
-        lines.extend(at)
-    return Edited(text, tuple(lines))
+            hint = _after_others(flat, spans, replacement)
+            raise ToolError(f"{which}{error}{hint} Nothing was changed.") from None
+        new = replacement.new.replace("\r\n", "\n")
+        spans += (_Span(start, stop, number, new) for start, stop in found)
+        loose += [number] if is_loose else []
+    spans.sort()
+    _refuse_overlaps(flat, spans)
+    return Edited(*_joined(text, spans), tuple(loose))
 
 
-def _replace(text: str, replacement: Replacement) -> tuple[str, list[int]]:
-    flat, old, new = (_flat(part) for part in (text, replacement.old, replacement.new))
+def _places(flat: str, replacement: Replacement) -> tuple[list[tuple[int, int]], bool]:
+    """Return where the old text is, and whether blanks at line ends had to be overlooked to find it."""
+    old, new = (part.replace("\r\n", "\n") for part in (replacement.old, replacement.new))
     if not old:
         raise ToolError("old_text is empty; use write_file for a new file.")
     if old == new:
         raise ToolError("old_text and new_text are the same.")
-    found = _occurrences(flat, old)
+    found = [(at, at + len(old)) for at in _occurrences(flat, old)]
+    if found:
+        if len(found) > 1 and not replacement.everywhere:
+            raise ToolError(_ambiguous(flat, found, "old_text"))
+        return found, False
+    found = [match.span() for match in re.finditer(_loose(old), flat)] if old.strip() else []
+    if len(found) > 1:
+        raise ToolError(_ambiguous(flat, found, "old_text, but for blanks at line ends,"))
     if not found:
-        raise ToolError(_why_not(flat, old))
-    if len(found) > 1 and not replacement.everywhere:
-        where = ", ".join(str(flat.count("\n", 0, at) + 1) for at in found[:10])
-        raise ToolError(
-            f"old_text is there {len(found)} times (lines {where}); add lines around it until it is unique, or set replace_all."
-        )
+        raise ToolError(why_not(flat, old))
+    return found, True
+
+
+def _ambiguous(flat: str, found: Sequence[tuple[int, int]], what: str) -> str:
+    where = ", ".join(str(_line(flat, start)) for start, _ in found[:10])
+    return f"{what} is there {len(found)} times (lines {where}); add lines around it until it is unique, or set replace_all."
+
+
+def _loose(old: str) -> str:
+    """Return an expression for ``old`` with any blanks at its line ends; it takes linear time."""
+    *lines, last = old.split("\n")
+    patterns = [re.escape(line.rstrip(_BLANKS)) + ("[ \\t]*+" if line.strip(_BLANKS) or number else "")
+                for number, line in enumerate(lines)]  # fmt: skip
+    end = re.escape(last.rstrip(_BLANKS)) + "[ \\t]*+(?![^\\n])" if last != last.rstrip(_BLANKS) else re.escape(last)
+    return "\\n".join((*patterns, end))
+
+
+def _after_others(flat: str, spans: Sequence[_Span], replacement: Replacement) -> str:
+    """Say so when the text is only there after the edits before this one."""
+    old = replacement.old.replace("\r\n", "\n")
+    if not spans or not old or old in flat or old not in _joined(flat, sorted(spans))[0]:
+        return ""
+    return (
+        " It would be there after the edits before it, but every edit is matched against the file as it is: join them."
+    )
+
+
+def _refuse_overlaps(flat: str, spans: Sequence[_Span]) -> None:
+    for one, two in itertools.pairwise(spans):
+        if two.start < one.stop:
+            first, second = sorted((one.number, two.number))
+            raise ToolError(
+                f"edits {first} and {second} overlap at line {_line(flat, two.start)}; make them one. Nothing was changed."
+            )
+
+
+def _joined(text: str, spans: Sequence[_Span]) -> tuple[str, tuple[int, ...]]:
     original = _positions(text)
     style = "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
     pieces: list[str] = []
     lines: list[int] = []
-    end = 0
-    for at in found:
-        start, stop = original(at), original(at + len(old))
+    end, line = 0, 1
+    for span in spans:
+        start, stop = original(span.start), original(span.stop)
         matched = text[start:stop]
         line_end = "\r\n" if "\r\n" in matched else "\n" if "\n" in matched else style
-        pieces += (text[end:start], new.replace("\n", line_end))
-        lines.append(sum(piece.count("\n") for piece in pieces[:-1]) + 1 if len(found) <= 100 else 0)
+        kept, new = text[end:start], span.new.replace("\n", line_end)
+        line += kept.count("\n")
+        lines.append(line)
+        line += new.count("\n")
+        pieces += (kept, new)
         end = stop
-    return "".join((*pieces, text[end:])), lines
-
-
-def _flat(text: str) -> str:
-    return text.replace("\r\n", "\n")
+    return "".join((*pieces, text[end:])), tuple(lines)
 
 
 def _occurrences(text: str, old: str) -> list[int]:
@@ -100,54 +159,5 @@ def _positions(text: str) -> Callable[[int], int]:
     return lambda position: position + bisect_left(returns, position)
 
 
-def _why_not(text: str, old: str) -> str:
-    numbered = re.sub(r"^\s*\d+\t", "", old, flags=re.MULTILINE)
-    if numbered != old and numbered in text:
-        return "old_text holds the line numbers that read_file shows; leave them out."
-    for transform, why in _NEAR_MISSES:
-        at = transform(text).find(transform(old)) if transform(old).strip() else -1
-        if at >= 0:
-            first = transform(text).count("\n", 0, at)
-            return f"old_text is not in the file as written: {why}. The file has:\n{_window(text, first, old)}\n"
-    nearest = _nearest(text.split("\n"), old.strip("\n").split("\n"))
-    if nearest is None:
-        return "old_text is not in the file, nor anything like it; read the file again."
-    return f"old_text is not in the file. The nearest text is:\n{_window(text, nearest, old)}\n"
-
-
-def _window(text: str, first: int, old: str) -> str:
-    lines = text.split("\n")
-    last = min(len(lines), first + min(old.strip("\n").count("\n") + 1, _SHOWN_LINES))
-    return "\n".join(f"{number + 1}\t{lines[number][:500]}" for number in range(first, last))
-
-
-def _per_line(change: Callable[[str], str]) -> Callable[[str], str]:
-    return lambda text: "\n".join(change(line) for line in text.split("\n"))
-
-
-def _plain(text: str) -> str:
-    """Typographic characters as their plain forms (same line structure)."""
-    return unicodedata.normalize("NFC", text.translate(_SWAPS))
-
-
-_SWAPS = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "\u00a0": " ", "…": "..."})
-_NEAR_MISSES: tuple[tuple[Callable[[str], str], str], ...] = (
-    (_per_line(str.rstrip), "white space at line ends differs"),
-    (_per_line(str.strip), "the indentation differs"),
-    (_per_line(lambda line: " ".join(line.split())), "white space inside lines differs"),
-    (str.lower, "upper and lower case differ"),
-    (_plain, "quotes, dashes or accents are other characters"),
-)
-
-
-def _nearest(lines: list[str], wanted: list[str]) -> int | None:
-    """Return the index of the line where the most similar text begins, anchored at the longest wanted line."""
-    anchor = max(range(len(wanted)), key=lambda index: len(wanted[index].strip()))
-    matcher = difflib.SequenceMatcher(autojunk=False)
-    matcher.set_seq2(wanted[anchor].strip()[:_MAX_LINE])
-    best, best_at = 0.5, None
-    for number, line in enumerate(lines[:_MAX_LINES]):
-        matcher.set_seq1(line.strip()[:_MAX_LINE])
-        if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best and (ratio := matcher.ratio()) > best:
-            best, best_at = ratio, number
-    return None if best_at is None else max(0, best_at - anchor)
+def _line(flat: str, position: int) -> int:
+    return flat.count("\n", 0, position) + 1

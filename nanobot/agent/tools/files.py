@@ -6,19 +6,22 @@ hint to the next page is exact.  Everything else is refused with what to do inst
 
 import asyncio
 import contextlib
+import hashlib
 import itertools
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from pydantic import Field
 
+from nanobot.agent.tools import seen
 from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, CutPolicy, Sourced, ToolContext
 from nanobot.agent.tools.decode import Binary, Text, sniff
 from nanobot.agent.tools.opening import Walls, directory, is_closed, os_reason
 from nanobot.agent.tools.paths import PathRules, printed, shown, sourced
-from nanobot.agent.tools.reading import Page, read_page
+from nanobot.agent.tools.reading import CHUNK_BYTES, Page, read_page
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
 
@@ -55,18 +58,21 @@ class ReadFile(BaseTool[ReadFileArguments]):
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> str | Sourced:
         """Read the page."""
-        return await asyncio.to_thread(self._read, arguments, context.workspace)
+        return await asyncio.to_thread(self._read, arguments, context)
 
-    def _read(self, arguments: ReadFileArguments, workspace: Path) -> str | Sourced:
-        path, file = self._rules.open(arguments.path, workspace)
+    def _read(self, arguments: ReadFileArguments, context: ToolContext) -> str | Sourced:
+        path, file = self._rules.open(arguments.path, context.workspace)
         with file:
             size = os.fstat(file.fileno()).st_size
             sample = file.read(_SAMPLE_BYTES)
             form = sniff(sample, complete=len(sample) < _SAMPLE_BYTES)
             if isinstance(form, Binary):
                 raise ToolError(_binary(arguments.path, form, size))
+            sha256 = _sha256(file) if size <= seen.MAX_SEEN_BYTES else None
             page = read_page(file, form, first=arguments.offset, limit=arguments.limit, max_chars=self._page_chars)
-        return sourced(_render(page, arguments, form, size), path, workspace)
+        text = _render(page, arguments, form, size)
+        seen.note(context, path, sha256)
+        return sourced(text, path, context.workspace)
 
 
 class ListDirArguments(ToolArguments):
@@ -124,6 +130,14 @@ def _names(fd: int, walls: Walls) -> list[str]:
                     continue
             names.append(entry.name)
     return sorted(names)
+
+
+def _sha256(file: BinaryIO) -> str:
+    file.seek(0)
+    digest = hashlib.sha256()
+    while chunk := file.read(CHUNK_BYTES):
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _binary(name: str, form: Binary, size: int) -> str:

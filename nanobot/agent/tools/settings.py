@@ -11,6 +11,7 @@ from nanobot.agent.tools.sandbox.settings import SandboxSettings
 from nanobot.agent.tools.web.settings import WebSettings
 
 BUILTIN_TOOLS = (
+    "apply_patch",
     "edit_file",
     "exec",
     "exec_input",

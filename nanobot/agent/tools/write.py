@@ -5,17 +5,16 @@ Both are verifiable: ``plan`` names the content's hash before and after and keep
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from pydantic import Field, model_validator
 
-from nanobot.agent.tools import changes
+from nanobot.agent.tools import changes, seen
 from nanobot.agent.tools.arguments import ToolArguments
-from nanobot.agent.tools.base import ArgumentsT, BaseTool, Planned, Probed, ToolContext
-from nanobot.agent.tools.changes import Change
+from nanobot.agent.tools.base import BaseTool, Planned, Probed, ToolContext
+from nanobot.agent.tools.changes import Change, sha256, to_its_end
 from nanobot.agent.tools.decode import Binary, sniff
 from nanobot.agent.tools.editing import Edited, Replacement, replace_all_of
 from nanobot.agent.tools.encoding import decoded, encoded, in_form_of
@@ -24,9 +23,7 @@ from nanobot.agent.tools.writing import Version, Written, read_version, write_at
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
 
-_MAX_EDIT_BYTES = 10 << 20
 _MAX_OLD_BYTES = 1 << 30
-_END_S = 10.0  # a disk that takes longer is not waited for
 
 
 class WriteFileArguments(ToolArguments):
@@ -55,27 +52,32 @@ class WriteFile(BaseTool[WriteFileArguments]):
 
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> str:
         """Write it."""
-        return await _to_its_end(self._write, arguments, context.workspace)
+        return await to_its_end(self._write, arguments, context)
 
     async def probe(self, arguments: WriteFileArguments, context: ToolContext, planned: Planned) -> Probed:
         """Compare hashes."""
         return await asyncio.to_thread(changes.probe, planned, context.scratch)
 
     def _plan(self, arguments: WriteFileArguments, context: ToolContext) -> Planned:
-        path, before, content, _ = self._wanted(arguments, context.workspace)
+        path, before, content, _ = self._wanted(arguments, context)
         return changes.planned([Change(path, before, content)], context.scratch)
 
-    def _write(self, arguments: WriteFileArguments, workspace: Path) -> str:
-        path, before, content, kept = self._wanted(arguments, workspace)
-        written = write_atomic(path, arguments.path, content, expected=before, walls=self._rules.walls(workspace))
+    def _write(self, arguments: WriteFileArguments, context: ToolContext) -> str:
+        path, before, content, kept = self._wanted(arguments, context)
+        walls = self._rules.walls(context.workspace)
+        written = write_atomic(path, arguments.path, content, expected=before, walls=walls)
+        seen.note(context, path, sha256(content))
         lines = arguments.content.count("\n") + (not arguments.content.endswith("\n") and arguments.content != "")
         size = f"{lines:,} line{'s' if lines != 1 else ''}, {len(content):,} bytes{kept}"
         return f"{'Replaced' if written.replaced else 'Created'} {arguments.path} ({size}).{_other_names(written)}"
 
-    def _wanted(self, arguments: WriteFileArguments, workspace: Path) -> tuple[Path, Version | None, bytes, str]:
+    def _wanted(self, arguments: WriteFileArguments, context: ToolContext) -> tuple[Path, Version | None, bytes, str]:
         """Return the path, what is there, its new content, and in words what that keeps of the old one's form."""
-        path = self._rules.resolve(arguments.path, workspace)
-        before = read_version(path, arguments.path, max_bytes=_MAX_OLD_BYTES, walls=self._rules.walls(workspace))
+        path = self._rules.resolve(arguments.path, context.workspace)
+        walls = self._rules.walls(context.workspace)
+        before = read_version(path, arguments.path, max_bytes=_MAX_OLD_BYTES, walls=walls)
+        if before is not None:
+            seen.refuse_if_changed(context, path, sha256(before.content), arguments.path)
         content, kept = in_form_of(before.content if before else b"", arguments.content)
         return path, before, content, kept
 
@@ -94,7 +96,8 @@ class EditFileArguments(ToolArguments):
     new_text: str | None = Field(default=None, description="What to put in its place")
     replace_all: bool = Field(default=False, description="Replace every occurrence")
     edits: list[Edit] = Field(
-        default_factory=list[Edit], description="Several edits at once instead, applied in order, all or none"
+        default_factory=list[Edit],
+        description="Several edits instead, all or none: each matched against the file as it is, none overlapping",
     )
 
     @model_validator(mode="after")
@@ -142,20 +145,21 @@ class EditFile(BaseTool[EditFileArguments]):
 
     async def run(self, arguments: EditFileArguments, context: ToolContext) -> str:
         """Change it."""
-        return await _to_its_end(self._edit, arguments, context.workspace)
+        return await to_its_end(self._edit, arguments, context)
 
     async def probe(self, arguments: EditFileArguments, context: ToolContext, planned: Planned) -> Probed:
         """Compare hashes."""
         return await asyncio.to_thread(changes.probe, planned, context.scratch)
 
     def _plan(self, arguments: EditFileArguments, context: ToolContext) -> Planned:
-        change = self._change(arguments, context.workspace)
+        change = self._change(arguments, context)
         return changes.planned([Change(change.path, change.before, change.after)], context.scratch)
 
-    def _edit(self, arguments: EditFileArguments, workspace: Path) -> str:
-        change = self._change(arguments, workspace)
-        walls = self._rules.walls(workspace)
+    def _edit(self, arguments: EditFileArguments, context: ToolContext) -> str:
+        change = self._change(arguments, context)
+        walls = self._rules.walls(context.workspace)
         written = write_atomic(change.path, arguments.path, change.after, expected=change.before, walls=walls)
+        seen.note(context, change.path, sha256(change.after))
         count = len(change.edited.lines)
         where = ", ".join(str(line) for line in change.edited.lines[:10] if line)
         lines = f" (line{'s' if count != 1 else ''} {where})" if where else ""
@@ -163,25 +167,18 @@ class EditFile(BaseTool[EditFileArguments]):
             f"Changed {arguments.path}: {count} replacement{'s' if count != 1 else ''}{lines}.{_other_names(written)}"
         )
 
-    def _change(self, arguments: EditFileArguments, workspace: Path) -> _Change:
-        path = self._rules.resolve(arguments.path, workspace)
-        before = read_version(path, arguments.path, max_bytes=_MAX_EDIT_BYTES, walls=self._rules.walls(workspace))
+    def _change(self, arguments: EditFileArguments, context: ToolContext) -> _Change:
+        path = self._rules.resolve(arguments.path, context.workspace)
+        walls = self._rules.walls(context.workspace)
+        before = read_version(path, arguments.path, max_bytes=seen.MAX_SEEN_BYTES, walls=walls)
         if before is None:
             raise ToolError(f"{arguments.path!r} does not exist; use write_file to create it.")
+        seen.refuse_if_changed(context, path, sha256(before.content), arguments.path)
         form = sniff(before.content, complete=True)
         if isinstance(form, Binary):
             raise ToolError(f"{arguments.path!r} is not text ({form.kind}).")
         edited = replace_all_of(decoded(before.content, form, arguments.path), arguments.replacements())
         return _Change(path, before, encoded(edited.text, form), edited)
-
-
-async def _to_its_end(write: Callable[[ArgumentsT, Path], str], arguments: ArgumentsT, workspace: Path) -> str:
-    """Write in a thread; when cancelled, wait for it, so that nothing changes any more once the cancellation is out."""
-    writing = asyncio.create_task(asyncio.to_thread(write, arguments, workspace), name="write a file")
-    try:
-        return await asyncio.shield(writing)
-    finally:
-        await asyncio.wait([writing], timeout=_END_S)
 
 
 def _other_names(written: Written) -> str:

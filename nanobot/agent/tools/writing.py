@@ -65,7 +65,9 @@ def write_atomic(
     content: bytes,
     *,
     expected: Version | None = None,
+    is_new: bool = False,
     mode: int | None = None,
+    even_read_only: bool = False,
     walls: Walls = _OPEN_TO_ALL,
 ) -> Written:
     """Write a resolved path: temporary file, sync, rename, sync of the directory.  Missing parents are made.
@@ -75,7 +77,9 @@ def write_atomic(
         name: what error texts call it.
         content: all of it.
         expected: what must still be there; whatever is there now may be replaced if this is None.
+        is_new: nothing may be there.
         mode: permissions of a new file; an existing one keeps its own.
+        even_read_only: put back what was there, whatever its permissions are now.
         walls: what is closed.
 
     Raises:
@@ -84,9 +88,11 @@ def write_atomic(
     """
     temporary = f".{path.name[:40]}.{secrets.token_hex(6)}.tmp"
     with _explained(path, name, walls), directory(path.parent, create=True, walls=walls) as parent:
-        old = _writable(path.name, parent, name, walls)
+        old = _writable(path.name, parent, name, walls, even_read_only=even_read_only)
         if expected and (old is None or _stamp(old) != expected.stamp):
             raise ToolError(f"{name!r} was changed by somebody else in the meantime; read it again.")
+        if is_new and old is not None:
+            raise ToolError(f"{name!r} exists already.")
         try:
             _write_synced(temporary, content, parent, old=old, mode=mode)
             os.rename(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
@@ -98,7 +104,14 @@ def write_atomic(
     return Written(replaced=old is not None, other_names=old.st_nlink - 1 if old else 0)
 
 
-def remove(path: Path, name: str, *, expected: Version | None = None, walls: Walls = _OPEN_TO_ALL) -> None:
+def remove(
+    path: Path,
+    name: str,
+    *,
+    expected: Version | None = None,
+    even_read_only: bool = False,
+    walls: Walls = _OPEN_TO_ALL,
+) -> None:
     """Remove a file at a resolved path; nothing happens if there is none.
 
     Raises:
@@ -107,7 +120,7 @@ def remove(path: Path, name: str, *, expected: Version | None = None, walls: Wal
     if not _is_there(path, name, walls):
         return
     with _explained(path, name, walls), directory(path.parent, walls=walls) as parent:
-        old = _writable(path.name, parent, name, walls)
+        old = _writable(path.name, parent, name, walls, even_read_only=even_read_only)
         if expected and (old is None or _stamp(old) != expected.stamp):
             raise ToolError(f"{name!r} was changed by somebody else in the meantime; read it again.")
         with contextlib.suppress(FileNotFoundError):
@@ -134,7 +147,7 @@ def _is_there(path: Path, name: str, walls: Walls) -> bool:
     return True
 
 
-def _writable(entry: str, parent: int, name: str, walls: Walls) -> os.stat_result | None:
+def _writable(entry: str, parent: int, name: str, walls: Walls, *, even_read_only: bool) -> os.stat_result | None:
     try:
         info = os.stat(entry, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -144,7 +157,7 @@ def _writable(entry: str, parent: int, name: str, walls: Walls) -> os.stat_resul
     if not stat.S_ISREG(info.st_mode):
         what = "a directory" if stat.S_ISDIR(info.st_mode) else "no regular file"
         raise ToolError(f"{name!r} is {what} and cannot be written.")
-    if not info.st_mode & 0o222 or not os.access(entry, os.W_OK, dir_fd=parent):
+    if not even_read_only and not (info.st_mode & 0o222 and os.access(entry, os.W_OK, dir_fd=parent)):
         mode = f"{stat.S_IMODE(info.st_mode):04o}"
         raise ToolError(f"{name!r} is read-only (mode {mode}); if it must change, make it writable first (chmod u+w).")
     return info

@@ -8,6 +8,7 @@ import pytest
 
 from nanobot.agent.tools.command import Launcher
 from nanobot.agent.tools.jobs import Jobs
+from nanobot.agent.tools.patch import ApplyPatch
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.shell import Exec
 from nanobot.agent.tools.write import EditFile, WriteFile
@@ -25,7 +26,7 @@ def workspace(tmp_path: Path) -> Path:
 
 def _agent(workspace: Path, *steps: Step) -> Agent:
     rules = PathRules(True, (), ())
-    return Agent(steps, tools=[WriteFile(rules), EditFile(rules)], workspace=workspace)
+    return Agent(steps, tools=[WriteFile(rules), EditFile(rules), ApplyPatch(rules)], workspace=workspace)
 
 
 WRITES = calls(
@@ -47,6 +48,30 @@ async def test_undo_puts_files_back_as_they_were(workspace: Path) -> None:
         assert (workspace / "old.txt").read_text() == "first"
         assert not (workspace / "new.txt").exists()
         assert (await agent.log()).rows == []
+
+
+async def test_undo_takes_back_every_file_of_a_patch(workspace: Path) -> None:
+    """Changed, new, removed and renamed ones, with their modes; whatever was edited before in the same Turn too."""
+    (workspace / "old.txt").write_text("first\n")
+    (workspace / "gone.sh").write_text("bye\n")
+    (workspace / "gone.sh").chmod(0o755)
+    patch = (
+        "--- old.txt\n+++ old.txt\n@@ -1 +1 @@\n-second\n+third\n"
+        "--- /dev/null\n+++ new.txt\n@@ -0,0 +1 @@\n+made\n"
+        "diff --git a/gone.sh b/moved.sh\nrename from gone.sh\nrename to moved.sh\n"
+    )
+    steps = calls(
+        ("edit_file", {"path": "old.txt", "old_text": "first", "new_text": "second"}), ("apply_patch", {"patch": patch})
+    )
+    async with _agent(workspace, steps, says("patched")) as agent:
+        await agent.ask("patch")
+        assert sorted(os.listdir(workspace)) == ["moved.sh", "new.txt", "old.txt"]
+        result = await agent.ask("/undo")
+
+        assert "Files put back: old.txt, new.txt, moved.sh, gone.sh." in result.content
+        assert sorted(os.listdir(workspace)) == ["gone.sh", "old.txt"]
+        assert (workspace / "old.txt").read_text() == "first\n"
+        assert os.access(workspace / "gone.sh", os.X_OK)
 
 
 async def test_undo_is_refused_when_a_file_was_changed_since(workspace: Path) -> None:

@@ -9,6 +9,7 @@ from nanobot.errors import ConfigError
 
 SHELL = ["exec", "exec_input", "exec_kill", "exec_output", "exec_status"]
 ALL = [
+    "apply_patch",
     "edit_file",
     *SHELL,
     "glob",
