@@ -8,9 +8,10 @@ from uuid import uuid4
 
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.command import Launcher, child_environment
-from nanobot.agent.tools.files import ListDir, ReadFile
+from nanobot.agent.tools.files import ReadFile
 from nanobot.agent.tools.grep import Grep
 from nanobot.agent.tools.jobs import Jobs
+from nanobot.agent.tools.listing import ListDir
 from nanobot.agent.tools.patch import ApplyPatch
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.read_result import ReadResult

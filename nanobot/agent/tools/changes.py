@@ -5,15 +5,14 @@ order: a file is ``{"path", "sha256" (null: no such file)}`` and, before, where 
 directory (``"kept"``, null: it was none, or too large to keep) and its ``"mode"``.
 """
 
-import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from nanobot.agent.tools.base import ArgumentsT, Planned, Probed, ToolContext
+from nanobot.agent.tools.base import Planned, Probed
 from nanobot.agent.tools.writing import Version, read_version, remove, write_atomic
 from nanobot.errors import ToolError
 from nanobot.messages import JsonObject
@@ -21,7 +20,6 @@ from nanobot.messages import JsonObject
 KEPT = "before"  # begins the names of files in a scratch directory that hold old contents
 _MAX_KEPT_BYTES = 10 << 20
 _MAX_PROBED_BYTES = 1 << 30
-_END_S = 10.0  # a disk that takes longer is not waited for
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +128,6 @@ def current_sha256(path: Path) -> str | None:
     """
     version = read_version(path, path.name, max_bytes=_MAX_PROBED_BYTES)
     return sha256(version.content) if version else None
-
-
-async def to_its_end(
-    write: Callable[[ArgumentsT, ToolContext], str], arguments: ArgumentsT, context: ToolContext
-) -> str:
-    """Write in a thread; when cancelled, wait for it, so that nothing changes any more once the cancellation is out."""
-    writing = asyncio.create_task(asyncio.to_thread(write, arguments, context), name="write a file")
-    try:
-        return await asyncio.shield(writing)
-    finally:
-        await asyncio.wait([writing], timeout=_END_S)
 
 
 def sha256(content: bytes) -> str:

@@ -3,12 +3,11 @@
 import codecs
 import re
 from dataclasses import dataclass
-from typing import Literal
 
-Encoding = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "latin-1"]
-
-_BOMS: tuple[tuple[bytes, Encoding], ...] = (
+_BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark begins it
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
@@ -38,7 +37,7 @@ _CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 class Text:
     """Text; ``bom`` bytes at the beginning are no part of it."""
 
-    encoding: Encoding
+    encoding: str
     bom: bytes = b""
 
     @property

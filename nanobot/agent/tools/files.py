@@ -1,15 +1,16 @@
-"""Looking at files: ``read_file`` and ``list_dir``.
+"""Reading files: ``read_file``.
 
-``read_file`` streams: a file of any size costs the same memory.  It fits its own output to its budget at line ends, so that the
-hint to the next page is exact.  Everything else is refused with what to do instead.
+Text streams: a file of any size costs the same memory.  The output fits its own budget at line ends, so that the hint to the next
+page is exact.  Documents become text first, in a process of their own.  Everything else is refused with what to do instead.
 """
 
 import asyncio
+import codecs
 import contextlib
 import hashlib
-import itertools
+import io
 import os
-import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,30 +20,48 @@ from nanobot.agent.tools import seen
 from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, CutPolicy, Sourced, ToolContext
 from nanobot.agent.tools.decode import Binary, Text, sniff
-from nanobot.agent.tools.opening import Walls, directory, is_closed, os_reason
-from nanobot.agent.tools.paths import PathRules, printed, shown, sourced
+from nanobot.agent.tools.documents.limits import Kind
+from nanobot.agent.tools.documents.reading import Document, document_kind, parse_pages, read_document
+from nanobot.agent.tools.paths import PathRules, sourced
+from nanobot.agent.tools.pictures import image_size
 from nanobot.agent.tools.reading import CHUNK_BYTES, Page, read_page
+from nanobot.agent.tools.threads import to_its_end
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
 
 _SAMPLE_BYTES = 8_192
+_IMAGE_BYTES = 256 << 10  # a JPEG's size can stand far behind its beginning
 _FOOTER_CHARS = 300
-_MAX_ENTRIES = 20_000
+_DOCUMENTS_AT_ONCE = 2  # each may take a gigabyte
 
 
 class ReadFileArguments(ToolArguments):
     path: str = Field(description="File to read, relative to the workspace")
     offset: int = Field(default=1, ge=1, description="Number of the first line")
     limit: int = Field(default=2_000, ge=1, le=10_000, description="How many lines at most")
+    pages: str | None = Field(
+        default=None, description="Of a PDF, PPTX or XLSX: pages, slides or sheets, as 3, 2-5 or 4-"
+    )
+    encoding: str | None = Field(default=None, description="Only if it is not recognized, such as cp1251")
+    raw: bool = Field(default=False, description="A notebook as the JSON it is, such as before an edit")
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a file is; ``said`` is the answer, unless it is a document that has yet to be read from ``file``."""
+
+    path: Path
+    said: str = ""
+    document: tuple[BinaryIO, Kind] | None = None
 
 
 class ReadFile(BaseTool[ReadFileArguments]):
-    """Text files as numbered lines."""
+    """Files as numbered lines."""
 
     name = "read_file"
     description = (
-        "Read a text file. Gives numbered lines (number, tab, text) from line `offset` on, and where to go on if there are more. "
-        "The numbers are not part of the file."
+        "Read a file: text, PDF, DOCX, XLSX, PPTX or a notebook. Gives numbered lines (number, tab, text) from line `offset` on, "
+        "and where to go on if there are more. The numbers are not part of the file."
     )
     arguments = ReadFileArguments
     effect: Effect = "pure"
@@ -55,81 +74,42 @@ class ReadFile(BaseTool[ReadFileArguments]):
         self._rules = rules
         self.max_observation_chars: int | None = max_chars
         self._page_chars = max(500, max_chars - _FOOTER_CHARS)
+        self._documents = asyncio.Semaphore(_DOCUMENTS_AT_ONCE)
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> str | Sourced:
         """Read the page."""
-        return await asyncio.to_thread(self._read, arguments, context)
+        pages = parse_pages(arguments.pages) if arguments.pages else None
+        with contextlib.ExitStack() as held:
+            looked = await to_its_end(self._look, arguments, context, held)
+            text = looked.said
+            if looked.document is not None:
+                file, kind = looked.document
+                async with self._documents:
+                    document = await read_document(file, kind, arguments.path, pages)
+                text = await asyncio.to_thread(_page_of, document, arguments, self._page_chars)
+            elif pages is not None:
+                raise ToolError(f"{arguments.path!r} has no pages; use offset and limit.")
+        return sourced(text, looked.path, context.workspace)
 
-    def _read(self, arguments: ReadFileArguments, context: ToolContext) -> str | Sourced:
+    def _look(self, arguments: ReadFileArguments, context: ToolContext, held: contextlib.ExitStack) -> _Looked:
         path, file = self._rules.open(arguments.path, context.workspace)
-        with file:
-            size = os.fstat(file.fileno()).st_size
-            sample = file.read(_SAMPLE_BYTES)
-            form = sniff(sample, complete=len(sample) < _SAMPLE_BYTES)
-            if isinstance(form, Binary):
-                raise ToolError(_binary(arguments.path, form, size))
-            sha256 = _sha256(file) if size <= seen.MAX_SEEN_BYTES else None
-            page = read_page(file, form, first=arguments.offset, limit=arguments.limit, max_chars=self._page_chars)
+        held.callback(file.close)
+        size = os.fstat(file.fileno()).st_size
+        sample = file.read(_SAMPLE_BYTES)
+        form = sniff(sample, complete=len(sample) < _SAMPLE_BYTES)
+        if arguments.encoding is not None:
+            form = _named_encoding(arguments.encoding)
+        elif not arguments.raw and (kind := document_kind(path.name, form)) is not None:
+            return _Looked(path, document=(file, kind))
+        if isinstance(form, Binary):
+            if form.is_image:
+                return _Looked(path, _image(arguments.path, form, size, sample + file.read(_IMAGE_BYTES)))
+            raise ToolError(_binary(arguments.path, form, size))
+        sha256 = _sha256(file) if size <= seen.MAX_SEEN_BYTES else None
+        page = read_page(file, form, first=arguments.offset, limit=arguments.limit, max_chars=self._page_chars)
         text = _render(page, arguments, form, size)
         seen.note(context, path, sha256)
-        return sourced(text, path, context.workspace)
-
-
-class ListDirArguments(ToolArguments):
-    path: str = Field(default=".", description="Directory, relative to the workspace")
-    limit: int = Field(default=500, ge=1, le=5_000, description="How many entries at most")
-
-
-class ListDir(BaseTool[ListDirArguments]):
-    """What lies in a directory."""
-
-    name = "list_dir"
-    description = (
-        "List one directory by name, hidden entries too: directories end with /, files show their size, symlinks their target. "
-        "Use glob to search deeper."
-    )
-    arguments = ListDirArguments
-    effect: Effect = "pure"
-    concurrent = True
-    chatty = True
-    cut: CutPolicy = "tail"
-    summary_fields = ("path",)
-
-    def __init__(self, rules: PathRules) -> None:
-        self._rules = rules
-
-    async def run(self, arguments: ListDirArguments, context: ToolContext) -> str | Sourced:
-        """List it."""
-        return await asyncio.to_thread(self._list, arguments, context.workspace)
-
-    def _list(self, arguments: ListDirArguments, workspace: Path) -> str | Sourced:
-        path = self._rules.resolve(arguments.path, workspace)
-        walls = self._rules.walls(workspace)
-        try:
-            with directory(path, walls=walls) as fd:
-                names = _names(fd, walls)
-                lines = [_describe(name, fd) for name in names[: arguments.limit]]
-        except NotADirectoryError:
-            raise ToolError(f"{arguments.path!r} is no directory; use read_file.") from None
-        except OSError as error:
-            raise ToolError(os_reason(error, arguments.path, path, walls)) from None
-        where = shown(path, workspace)
-        count = f"{len(names):,}{'+' if len(names) >= _MAX_ENTRIES else ''}"
-        head = f"{where}/ ({count} {'entry' if len(names) == 1 else 'entries'})" if names else f"{where}/ is empty."
-        left = len(names) - len(lines)
-        tail = [f"[{left:,} more entries; raise limit, or use glob]"] if left > 0 else []
-        return sourced("\n".join((head, *lines, *tail)), path, workspace)
-
-
-def _names(fd: int, walls: Walls) -> list[str]:
-    names: list[str] = []
-    with os.scandir(fd) as found:
-        for entry in itertools.islice(found, _MAX_ENTRIES):
-            with contextlib.suppress(OSError):  # gone since
-                if is_closed(os.stat(entry.name, dir_fd=fd, follow_symlinks=False), walls):
-                    continue
-            names.append(entry.name)
-    return sorted(names)
+        return _Looked(path, text)
 
 
 def _sha256(file: BinaryIO) -> str:
@@ -141,9 +121,24 @@ def _sha256(file: BinaryIO) -> str:
 
 
 def _binary(name: str, form: Binary, size: int) -> str:
-    if form.is_image:
-        return f"{name!r} is an image ({form.kind}, {size:,} bytes); read_file shows text only."
-    return f"{name!r} is not text: {form.kind}, {size:,} bytes. Use exec with a fitting program to look into it."
+    hint = " If it is text in an old encoding, give encoding." if form.kind == "binary data" else ""
+    return f"{name!r} is not text: {form.kind}, {size:,} bytes. Use exec with a fitting program to look into it.{hint}"
+
+
+def _image(name: str, form: Binary, size: int, sample: bytes) -> str:
+    pixels = image_size(sample)
+    shape = f", {pixels[0]:,} × {pixels[1]:,} pixels" if pixels else ""
+    return f"[{name} is an image: {form.kind.removesuffix(' image')}{shape}, {size:,} bytes. Its picture cannot be shown here.]"
+
+
+def _named_encoding(encoding: str) -> Text:
+    try:
+        codec = codecs.lookup(encoding)
+        "".encode(codec.name)
+        codecs.getincrementaldecoder(codec.name)
+    except (LookupError, ValueError):  # no such name, or one that is about bytes or lines
+        raise ToolError(f"{encoding!r} is no encoding; such as cp1251, shift_jis, utf-16.") from None
+    return Text(codec.name)
 
 
 def _render(page: Page, arguments: ReadFileArguments, form: Text, size: int) -> str:
@@ -168,6 +163,13 @@ def _clip_note(full_bytes: int) -> str:
     return f" … [line clipped; it is {full_bytes:,} bytes long]" if full_bytes else ""
 
 
+def _page_of(document: Document, arguments: ReadFileArguments, max_chars: int) -> str:
+    data = document.text.encode("utf-8", "replace")
+    form = Text("utf-8")
+    page = read_page(io.BytesIO(data), form, first=arguments.offset, limit=arguments.limit, max_chars=max_chars)
+    return f"[{'; '.join(document.notes)}]\n{_render(page, arguments, form, len(data))}"
+
+
 def _footer(page: Page, form: Text, size: int) -> list[str]:
     last = page.lines[-1].number
     notes: list[str] = []
@@ -179,28 +181,6 @@ def _footer(page: Page, form: Text, size: int) -> list[str]:
         notes.append(f"lines {page.lines[0].number}-{last} of {page.total:,}; go on with offset={last + 1}")
     if form.encoding == "latin-1":
         notes.append("not valid UTF-8; shown as Latin-1")
-    elif form.encoding.startswith("utf-16"):
-        notes.append("encoded as UTF-16")
+    elif not form.encoding.startswith("utf-8"):
+        notes.append(f"encoded as {form.codec.upper()}")
     return [f"[{'; '.join(notes)}]"] if notes else []
-
-
-def _describe(entry: str, fd: int) -> str:
-    name = printed(entry)
-    try:
-        info = os.stat(entry, dir_fd=fd, follow_symlinks=False)
-    except OSError:  # gone since, or not ours to see
-        return f"{name}  (cannot be examined)"
-    if stat.S_ISDIR(info.st_mode):
-        return f"{name}/"
-    if stat.S_ISLNK(info.st_mode):
-        return f"{name} -> {printed(_target(entry, fd))}"
-    if stat.S_ISREG(info.st_mode):
-        return f"{name}  {info.st_size:,} bytes"
-    return f"{name}  (device, FIFO or socket)"
-
-
-def _target(name: str, fd: int) -> str:
-    try:
-        return os.readlink(name, dir_fd=fd)
-    except OSError:
-        return "?"

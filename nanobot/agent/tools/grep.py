@@ -18,16 +18,17 @@ from pydantic import Field
 
 from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, CutPolicy, Sourced, ToolContext
+from nanobot.agent.tools.child import Found
 from nanobot.agent.tools.inside import Inside
 from nanobot.agent.tools.paths import PathRules, printed, shown, sourced
-from nanobot.agent.tools.ripgrep import MAX_OUTPUT_BYTES, TIMEOUT_S, Found, reason, run_rg
+from nanobot.agent.tools.ripgrep import MAX_OUTPUT_BYTES, TIMEOUT_S, reason, run_rg
 from nanobot.agent.tools.search import TOO_SLOW, names_in, walking
+from nanobot.agent.tools.threads import to_its_end
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
 
 _MAX_COLUMNS = 400
 _AT_ONCE = 100  # files that are open at a time
-_END_S = 10.0
 
 
 class GrepArguments(ToolArguments):
@@ -111,11 +112,7 @@ async def _search(
     """Search files that were opened inside; return what was found in them, and their names by what ripgrep calls them."""
     files: dict[int, str] = {}
     with contextlib.ExitStack() as held:
-        opening = asyncio.create_task(asyncio.to_thread(_open_all, inside, names, files, held), name="open files")
-        try:
-            await asyncio.shield(opening)
-        finally:  # a cancelled search still closes what the thread opens
-            await asyncio.wait([opening], timeout=_END_S)
+        await to_its_end(_open_all, inside, names, files, held)  # a cancelled search still closes what the thread opens
         if not files:
             return Found(b"", "", 1), {}
         paths = {f"/dev/fd/{fd}": name for fd, name in files.items()}

@@ -15,13 +15,14 @@ from pydantic import Field
 from nanobot.agent.tools import changes, seen
 from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, Planned, Probed, ToolContext, one_line
-from nanobot.agent.tools.changes import Change, sha256, to_its_end
+from nanobot.agent.tools.changes import Change, sha256
 from nanobot.agent.tools.decode import Binary, sniff
 from nanobot.agent.tools.encoding import decoded, encoded
 from nanobot.agent.tools.hunks import Applied, apply_hunks
 from nanobot.agent.tools.opening import Walls
 from nanobot.agent.tools.patching import FilePatch, parse_patch, plain_name
 from nanobot.agent.tools.paths import PathRules
+from nanobot.agent.tools.threads import to_its_end
 from nanobot.agent.tools.writing import Version, read_version, remove, write_atomic
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect

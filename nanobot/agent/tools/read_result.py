@@ -13,8 +13,9 @@ from pydantic import Field
 
 from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, CutPolicy, ToolContext
+from nanobot.agent.tools.child import Found
 from nanobot.agent.tools.results import safe_cut
-from nanobot.agent.tools.ripgrep import Found, run_rg
+from nanobot.agent.tools.ripgrep import run_rg
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
 

@@ -14,11 +14,12 @@ from pydantic import Field, model_validator
 from nanobot.agent.tools import changes, seen
 from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, Planned, Probed, ToolContext
-from nanobot.agent.tools.changes import Change, sha256, to_its_end
+from nanobot.agent.tools.changes import Change, sha256
 from nanobot.agent.tools.decode import Binary, sniff
 from nanobot.agent.tools.editing import Edited, Replacement, replace_all_of
 from nanobot.agent.tools.encoding import decoded, encoded, in_form_of
 from nanobot.agent.tools.paths import PathRules
+from nanobot.agent.tools.threads import to_its_end
 from nanobot.agent.tools.writing import Version, Written, read_version, write_atomic
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect

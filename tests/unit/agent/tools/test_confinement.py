@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from nanobot.agent.tools.base import Tool
-from nanobot.agent.tools.files import ListDir, ReadFile
+from nanobot.agent.tools.files import ReadFile
 from nanobot.agent.tools.grep import Grep
+from nanobot.agent.tools.listing import ListDir
 from nanobot.agent.tools.opening import Walls, directory, open_regular
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.search import Glob

@@ -3,10 +3,12 @@
 import os
 import resource
 import socket
+import struct
 
 import pytest
 
-from nanobot.agent.tools.files import ListDir, ReadFile
+from nanobot.agent.tools.files import ReadFile
+from nanobot.agent.tools.listing import ListDir
 from nanobot.agent.tools.paths import PathRules
 from tests.unit.agent.tools.conftest import Bench
 
@@ -42,7 +44,7 @@ async def test_lines_are_numbered_and_pages_follow_each_other(bench: Bench) -> N
         (b"one\r\ntwo\r\n", "1\tone\n2\ttwo"),
         (b"\n\nx", "1\t\n2\t\n3\tx"),
         ("é→".encode("utf-8-sig"), "1\té→"),
-        ("a\nbü".encode("utf-16"), "1\ta\n2\tbü\n[encoded as UTF-16]"),
+        ("a\nbü".encode("utf-16"), "1\ta\n2\tbü\n[encoded as UTF-16-LE]"),
         ("Caf\xe9 au lait".encode("latin-1"), "1\tCaf\xe9 au lait\n[not valid UTF-8; shown as Latin-1]"),
     ],
 )
@@ -107,13 +109,47 @@ async def test_h08_fifos_sockets_and_directories_are_refused_with_a_reason(bench
         assert "is a directory; use list_dir" in await bench.error(READ, path="dir")
 
 
-async def test_binary_files_and_images_are_refused_with_what_they_are(bench: Bench) -> None:
+async def test_binary_files_are_refused_with_what_they_are(bench: Bench) -> None:
     """The model learns type and size."""
-    (bench.workspace / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(92))
     (bench.workspace / "a.bin").write_bytes(bytes(100))
 
-    assert "is an image (PNG image, 100 bytes)" in await bench.error(READ, path="a.png")
     assert "is not text: binary data, 100 bytes" in await bench.error(READ, path="a.bin")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\x89PNG\r\n\x1a\n" + bytes(8) + struct.pack(">II", 640, 480), "PNG, 640 × 480 pixels"),
+        (b"GIF89a" + struct.pack("<HH", 3, 4), "GIF, 3 × 4 pixels"),
+        (
+            b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x11\x08" + struct.pack(">HH", 20, 10) + b"\x03",
+            "JPEG, 10 × 20 pixels",
+        ),
+        (b"RIFF" + bytes(4) + b"WEBPVP8X" + bytes(8) + b"\x63\x00\x00\xc7\x00\x00", "WebP, 100 × 200 pixels"),
+        (b"BM" + bytes(16) + struct.pack("<ii", 7, -8), "BMP, 7 × 8 pixels"),
+        (b"\x89PNG\r\n\x1a\n", "PNG, 8 bytes"),
+    ],
+)
+async def test_an_image_is_described(bench: Bench, content: bytes, said: str) -> None:
+    """Kind and size in pixels, from its own first bytes; a torn one is still an image."""
+    (bench.workspace / "a.img").write_bytes(content)
+
+    assert f"[a.img is an image: {said}" in await bench.text(READ, path="a.img")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "content"), [("cp1251", "Привет\nмир\n"), ("shift_jis", "日本\n語\n"), ("utf-32", "a\nü\n")]
+)
+async def test_h05_an_old_encoding_is_read_when_named(bench: Bench, encoding: str, content: str) -> None:
+    """What cannot be recognized is read by name; a wrong name says so."""
+    (bench.workspace / "a.txt").write_bytes(content.encode(encoding))
+    wanted = [f"{number}\t{line}" for number, line in enumerate(content.splitlines(), start=1)]
+
+    text = await bench.text(READ, path="a.txt", **({} if encoding == "utf-32" else {"encoding": encoding}))
+
+    assert text.splitlines()[:2] == wanted
+    assert "is no encoding" in await bench.error(READ, path="a.txt", encoding="base64")
+    assert "is no encoding" in await bench.error(READ, path="a.txt", encoding="nonsense")
 
 
 async def test_a_missing_file_gets_similar_names(bench: Bench) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.command import Launcher
-from nanobot.agent.tools.files import ListDir, ReadFile
+from nanobot.agent.tools.files import ReadFile
 from nanobot.agent.tools.grep import Grep
 from nanobot.agent.tools.jobs import Jobs
+from nanobot.agent.tools.listing import ListDir
 from nanobot.agent.tools.opening import directory
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.search import Glob
