@@ -6,13 +6,14 @@ without a result is run again, probed, or answered as unknown, as its tool's eff
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 from nanobot.agent.budget import result_chars
 from nanobot.agent.gates import Allow, Ask, Deny, review
 from nanobot.agent.repair import INTERRUPTED
+from nanobot.agent.repeats import unchanged
 from nanobot.agent.spec import AgentRunSpec, ToolEvent
 from nanobot.agent.tools.base import Planned, ToolContext, short_name
 from nanobot.agent.tools.registry import Observation, PreparedCall
@@ -27,11 +28,14 @@ _TOKENS = 40  # per 100 characters of a limit, where tokens are counted
 
 
 class CallRunner:
-    """Runs calls for one run; ``said`` is told each logged result."""
+    """Runs calls for one run; ``said`` is told each logged result, ``sent`` gives the last request's messages."""
 
-    def __init__(self, spec: AgentRunSpec, said: Callable[[Message], None]) -> None:
+    def __init__(
+        self, spec: AgentRunSpec, said: Callable[[Message], None], sent: Callable[[], Sequence[Message]]
+    ) -> None:
         self._spec = spec
         self._said = said
+        self._sent = sent
         self._round = 1  # calls of the answer whose calls are run
         self.events: list[ToolEvent] = []
 
@@ -143,6 +147,9 @@ class CallRunner:
         spec = self._spec
         entry = spec.checkpoint.new_id()
         text = self._fitted(call, observation, entry=entry if blob else "").text
+        tool = spec.tools.get(call.name)
+        if tool is not None and tool.says_unchanged and not observation.is_error:
+            text = unchanged(call.name, text, self._sent()) or text
         message = ToolMessage(call.id, call.name, text, is_error=observation.is_error, entry=entry)
         spec.checkpoint.result(message, blob=blob, duration_ms=observation.duration_ms, media=observation.media)
         self._said(message)

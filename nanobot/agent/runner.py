@@ -85,7 +85,7 @@ class _Run:
             ),
             memo=spec.memo,
         )
-        self.calls = CallRunner(spec, self.said)
+        self.calls = CallRunner(spec, self.said, lambda: self.sent)
 
     def said(self, message: Message, finish: str | None = None) -> None:
         """Take a logged message of the Turn into account."""

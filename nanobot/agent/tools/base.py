@@ -107,6 +107,7 @@ class Tool(Protocol[ArgumentsT]):
     max_observation_chars: int | None  # None: the agent-wide default
     cut: CutPolicy
     keeps_result: bool  # a result that was cut is stored for read_result
+    says_unchanged: bool  # a result that the model still has before its eyes becomes one line
     outward: bool  # what it is given can leave this machine or reach another chat
 
     def summary(self, arguments: ArgumentsT) -> str:
@@ -144,6 +145,7 @@ class BaseTool(Generic[ArgumentsT]):
     max_observation_chars: int | None = None
     cut: CutPolicy = "middle"
     keeps_result: bool = True
+    says_unchanged: bool = False
     outward: bool = False
 
     summary_fields: ClassVar[tuple[str, ...]] = ()

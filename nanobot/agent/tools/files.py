@@ -68,6 +68,7 @@ class ReadFile(BaseTool[ReadFileArguments]):
     concurrent = True
     chatty = True
     cut: CutPolicy = "tail"
+    says_unchanged = True
     summary_fields = ("path",)
 
     def __init__(self, rules: PathRules, *, max_chars: int = 16_000) -> None:
