@@ -39,11 +39,9 @@ class ReadFileArguments(ToolArguments):
     path: str = Field(description="File to read, relative to the workspace")
     offset: int = Field(default=1, ge=1, description="Number of the first line")
     limit: int = Field(default=2_000, ge=1, le=10_000, description="How many lines at most")
-    pages: str | None = Field(
-        default=None, description="Of a PDF, PPTX or XLSX: pages, slides or sheets, as 3, 2-5 or 4-"
-    )
+    pages: str | None = Field(default=None, description="PDF pages, slides or sheets: 3, 2-5, 4-")
     encoding: str | None = Field(default=None, description="Only if it is not recognized, such as cp1251")
-    raw: bool = Field(default=False, description="A notebook as the JSON it is, such as before an edit")
+    raw: bool = Field(default=False, description="A notebook's own JSON")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,15 +35,15 @@ class GrepArguments(ToolArguments):
     pattern: str = Field(min_length=1, description="Regular expression (Rust syntax), matched within lines")
     path: str = Field(default=".", description="File or directory to search, relative to the workspace")
     glob: str | None = Field(default=None, description="Only files whose name matches, such as *.py")
-    type: str | None = Field(default=None, description="Only files of this type, such as py, js, md")
+    type: str | None = Field(default=None, description="Such as py, js")
     literal: bool = Field(default=False, description="Take the pattern as plain text")
     ignore_case: bool = False
     multiline: bool = Field(default=False, description="Let the pattern match across lines")
     context: int = Field(default=0, ge=0, le=10, description="Lines to show around each match")
     show: Literal["lines", "files", "counts"] = Field(
-        default="lines", description="Matching lines, only the names of matching files, or how many lines match in each"
+        default="lines", description="Matching lines, names of files, or counts"
     )
-    ignored: bool = Field(default=False, description="Also files that .gitignore names, .git and node_modules")
+    ignored: bool = Field(default=False, description="Also what .gitignore names, .git, node_modules")
     limit: int = Field(default=200, ge=1, le=2_000, description="How many lines at most")
 
 

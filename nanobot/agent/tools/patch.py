@@ -53,8 +53,8 @@ class ApplyPatch(BaseTool[ApplyPatchArguments]):
 
     name = "apply_patch"
     description = (
-        "Apply a unified diff to one or several files, all or none: changes, new files (--- /dev/null), removed files "
-        "(+++ /dev/null), renames (rename from / rename to). Line numbers may be wrong or missing if the context is unique."
+        "Apply a unified diff to any number of files, all or none; also new, removed (/dev/null) and renamed ones. "
+        "Line numbers may be wrong where the context is unique."
     )
     arguments = ApplyPatchArguments
     effect: Effect = "verifiable"

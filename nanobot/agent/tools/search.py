@@ -38,7 +38,7 @@ def names_in(output: bytes) -> list[str]:
 class GlobArguments(ToolArguments):
     pattern: str = Field(min_length=1, description="Such as *.py (any depth), src/**/*.ts, *.{md,txt}")
     path: str = Field(default=".", description="Directory to search in, relative to the workspace")
-    ignored: bool = Field(default=False, description="Also files that .gitignore names, .git and node_modules")
+    ignored: bool = Field(default=False, description="Also what .gitignore names, .git, node_modules")
     limit: int = Field(default=300, ge=1, le=2_000, description="How many paths at most")
 
 

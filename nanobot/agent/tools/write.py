@@ -98,7 +98,7 @@ class EditFileArguments(ToolArguments):
     replace_all: bool = Field(default=False, description="Replace every occurrence")
     edits: list[Edit] = Field(
         default_factory=list[Edit],
-        description="Several edits instead, all or none: each matched against the file as it is, none overlapping",
+        description="Several at once, each matched against the file as it is; all or none",
     )
 
     @model_validator(mode="after")
