@@ -81,9 +81,8 @@ def probe(plan: Planned, scratch: Path) -> Probed:
         old = [change for change, found in zip(changes, now, strict=True) if found == change.before_sha256]
         if len(done) == len(changes):
             names = ", ".join(change.path.name for change in changes)
-            return Probed(
-                "done", f"Done: {names} {'is' if len(done) == 1 else 'are'} as wanted (found after a restart)."
-            )
+            what = "has its new content" if len(done) == 1 else "are as they were to become"
+            return Probed("done", f"Done: {names} {what} (found so after a restart).")
         if len({change.path for change in (*done, *old)}) < len(changes):
             return Probed("unknown")
         for change in done:

@@ -66,7 +66,7 @@ class WriteFile(BaseTool[WriteFileArguments]):
     def _write(self, arguments: WriteFileArguments, context: ToolContext) -> str:
         path, before, content, kept = self._wanted(arguments, context)
         walls = self._rules.walls(context.workspace)
-        written = write_atomic(path, arguments.path, content, expected=before, walls=walls)
+        written = write_atomic(path, arguments.path, content, expected=before, is_new=before is None, walls=walls)
         seen.note(context, path, sha256(content))
         lines = arguments.content.count("\n") + (not arguments.content.endswith("\n") and arguments.content != "")
         size = f"{lines:,} line{'s' if lines != 1 else ''}, {len(content):,} bytes{kept}"

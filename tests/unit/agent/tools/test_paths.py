@@ -131,7 +131,7 @@ def test_a_workspace_inside_the_denied_data_directory_is_open(bench: Bench) -> N
         rules.resolve("../a.txt", bench.workspace)
 
 
-def test_extra_roots_are_open(bench: Bench, outside: Path) -> None:
+def test_d20_extra_roots_are_open(bench: Bench, outside: Path) -> None:
     """Received media lie outside the workspace and can be read."""
     rules = PathRules(extra_roots=(outside,))
 
