@@ -17,6 +17,7 @@ from nanobot.agent.tools.files import ReadFile
 from nanobot.agent.tools.grep import Grep
 from nanobot.agent.tools.listing import ListDir
 from nanobot.agent.tools.opening import Walls, directory, open_regular
+from nanobot.agent.tools.patch import ApplyPatch
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.search import Glob
 from nanobot.agent.tools.write import EditFile, WriteFile
@@ -72,6 +73,8 @@ async def test_g02_no_swap_of_a_directory_for_a_link_leads_out(bench: Bench) -> 
         (WriteFile(RULES), {"path": "d/same.txt", "content": "old mine\n"}),
         (EditFile(RULES), {"path": "d/same.txt", "old_text": "new", "new_text": "old"}),
         (EditFile(RULES), {"path": "d/same.txt", "old_text": "old", "new_text": "new"}),
+        (ApplyPatch(RULES), {"patch": "--- d/same.txt\n+++ d/same.txt\n@@ -1 +1 @@\n-old mine\n+new mine\n"}),
+        (ApplyPatch(RULES), {"patch": "--- /dev/null\n+++ d/made.txt\n@@ -0,0 +1 @@\n+made\n"}),
         (Glob(RULES), {"pattern": "*canary*"}),
         (Glob(RULES), {"pattern": "*", "path": "d"}),
         (Grep(RULES), {"pattern": "canary"}),

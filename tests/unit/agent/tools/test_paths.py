@@ -13,6 +13,7 @@ from nanobot.agent.tools.grep import Grep
 from nanobot.agent.tools.jobs import Jobs
 from nanobot.agent.tools.listing import ListDir
 from nanobot.agent.tools.opening import directory
+from nanobot.agent.tools.patch import ApplyPatch
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.search import Glob
 from nanobot.agent.tools.shell import Exec
@@ -29,6 +30,7 @@ def every_way(path: str, rules: PathRules = RULES) -> list[tuple[Tool[Any], dict
         (ReadFile(rules), {"path": path}),
         (WriteFile(rules), {"path": path, "content": "mine"}),
         (EditFile(rules), {"path": path, "old_text": "secret", "new_text": "mine"}),
+        (ApplyPatch(rules), {"patch": f"--- {path}\n+++ {path}\n@@ -1 +1 @@\n-secret\n+mine\n"}),
         (ListDir(rules), {"path": path}),
         (Glob(rules), {"path": path, "pattern": "*"}),
         (Grep(rules), {"path": path, "pattern": "secret"}),
