@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 from nanobot.agent.approvals import Approvals, Decision
 from nanobot.agent.autocompact import AutoCompact
 from nanobot.agent.closing import Split, whole
+from nanobot.agent.commands import Restart
 from nanobot.agent.compaction import Consolidator
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.fetching import Fetch, Files, nowhere
@@ -86,6 +87,7 @@ class Nanobot:
         around: Callable[[LLMProvider], LLMProvider] = lambda provider: provider,
         split: Split = whole,
         fetch: Fetch = nowhere,
+        restart: Restart | None = None,
         max_file_bytes: Callable[[Route], int | None] = lambda route: None,
         disk: Disk | None = None,
     ) -> None:
@@ -166,6 +168,7 @@ class Nanobot:
             compactor=self._idle or self._consolidator,
             bus=self.bus,
             split=split,
+            restart=restart,
             heads=Heads(self.mcp.settled),
             notes=self.mcp.lines,
         )

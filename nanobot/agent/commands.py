@@ -17,6 +17,9 @@ from nanobot.bus.runtime_events import Usage
 from nanobot.messages import JsonObject, ToolMessage, UserMessage
 from nanobot.session.manager import Session
 
+Restart: TypeAlias = Callable[[], "str | None"]
+"""Begins to end the daemon in order, to start it over; or returns why it is not done."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
@@ -24,7 +27,8 @@ class CommandContext:
 
     ``stop`` stops the session's running Turn and returns what was running (None if nothing was).  ``compact`` carries ``/compact``
     out and returns a sentence.  ``take_back_files`` puts back the files that a Turn wrote and returns their names, or raises
-    ``NotUndone``.  ``decide`` answers a question that waits (the oldest one, unless it is named) and returns a sentence.
+    ``NotUndone``.  ``decide`` answers a question that waits (the oldest one, unless it is named) and returns a sentence.  ``role``
+    is that of whoever typed it; ``restart`` is None where there is no daemon.
     """
 
     session: Session
@@ -36,6 +40,8 @@ class CommandContext:
     compact: Callable[[str], Awaitable[str]]
     take_back_files: Callable[[str], Awaitable[Sequence[str]]]
     decide: Callable[[Decision, str], str]
+    role: Role = "owner"
+    restart: Restart | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +185,17 @@ def _deny(context: CommandContext, rest: str) -> Outcome:
     return Outcome(text=context.decide("deny", rest))
 
 
+def _restart(context: CommandContext, rest: str) -> Outcome:
+    if context.role != "owner":
+        return Outcome(text="Only an owner may restart me.")
+    if context.restart is None:
+        return Outcome(text="There is no daemon here to be restarted.")
+    refusal = context.restart()
+    if refusal is not None:
+        return Outcome(text=f"I was not restarted: {refusal}")
+    return Outcome(text="Restarting. I will say when I am back.", effect={"type": "restart"})
+
+
 async def _undo(context: CommandContext, rest: str) -> Outcome:
     turn = _last_turn(context.session)
     if turn is None:
@@ -222,6 +239,7 @@ COMMANDS: dict[str, Command] = {
         Command("status", "model, context use and state", _status, urgent=True, for_members=True),
         Command("approve", "let a call run that waits for it; /approve always: from now on", _approve, urgent=True),
         Command("deny", "do not let it run", _deny, urgent=True),
+        Command("restart", "start me over; what runs goes on afterwards (owners only)", _restart, urgent=True),
         Command("model", "show or change this conversation's model", _model),
         Command("retry", "run the last message again", _retry),
         Command("undo", "take the last message back, with its answer and the files it wrote", _undo),

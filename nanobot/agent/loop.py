@@ -210,6 +210,8 @@ class AgentLoop:
         """
         async with self._sessions.open(key) as session:
             self._take_up_owed(await session.restore())
+            for outbound in self._stages.say_back(session):
+                self._bus.publish_outbound(outbound)
             for message in [*session.log.pending.values()]:
                 self._apply_first(session, message)
             if session.log.open or session.log.pending:

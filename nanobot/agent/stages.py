@@ -65,6 +65,7 @@ class Stages:
     compactor: Compactor
     bus: MessageBus
     split: Split = whole
+    restart: commands.Restart | None = None
     heads: Heads = field(default_factory=Heads)
     notes: Callable[[], Sequence[str]] = tuple
 
@@ -246,6 +247,22 @@ class Stages:
         session.append(finished)
         return owed_by(finished, session.key, outcome.text)
 
+    def say_back(self, session: Session) -> tuple[OutboundMessage, ...]:
+        """Tell the chat that asked for a restart that it was done; nothing if none did."""
+        route = session.log.restarting
+        if route is None:
+            return ()
+        entry, text = session.log.new_id(), "I am back."
+        finished = Finished(
+            id=entry,
+            stop_reason="command",
+            content=text,
+            owed=self._owed(f"{entry}.0", route, text),
+            effect={"type": "restarted"},
+        )
+        session.append(finished)
+        return owed_by(finished, session.key, text)
+
     def _command_line(
         self, session: Session, message: InboundMessage, outcome: Outcome, superseded: tuple[str, ...]
     ) -> Finished:
@@ -293,6 +310,8 @@ class Stages:
             stop=stop,
             compact=lambda rest: self.compactor.now(session, model, rest),
             take_back_files=lambda turn: self.run_stage.take_back_files(session, turn),
+            role=message.role,
+            restart=self.restart,
             decide=lambda decision, question: (
                 self.decide(session, decision, by=message.sender, role=message.role, question=question).text
             ),

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from os import getpid
 from pathlib import Path
 
-from nanobot.agent.commands import COMMANDS
+from nanobot.agent.commands import COMMANDS, Restart
 from nanobot.agent.fetching import nowhere
 from nanobot.agent.tools.sandbox.advice import concern
 from nanobot.app import Nanobot, owner
@@ -92,8 +92,10 @@ class Gateway:
             around=self._measured,
             split=answer_splitter(settings.channels),
             fetch=self._fetch,
+            restart=lambda: self._restart(),
             max_file_bytes=file_limits(settings.channels),
         )
+        self._restart: Restart = lambda: "this process does not start over"
         self._model = self.bot.models.resolve(None)  # a model that cannot be built stops the start
         self._board = ChannelBoard(self.bot.events.publish)
         self._ledger = Ledger(self.bot.record)
@@ -131,17 +133,25 @@ class Gateway:
         """Judge how we are now."""
         return judge(self._observer.facts(), self._limits)
 
-    async def run(self, ending: asyncio.Event, *, restarts_after: Callable[[], bool] = lambda: False) -> None:
+    async def run(
+        self,
+        ending: asyncio.Event,
+        *,
+        restarts_after: Callable[[], bool] = lambda: False,
+        restart: Restart | None = None,
+    ) -> None:
         """Run until ``ending`` is set, then end in order.
 
         Args:
             ending: set to end it.
             restarts_after: whether a new gateway follows in this process, when it ends.
+            restart: sets ``ending`` for a new gateway to follow, or says why not.
 
         Raises:
             SessionBusy: another gateway has the data directory or a bot's token; names it.
             ExceptionGroup: a part failed for good; only a new process helps.
         """
+        self._restart = restart or self._restart
         with self._locks():
             async with self.bot:
                 self.bot.events.observe(self._metrics.observe)

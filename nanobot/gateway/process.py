@@ -89,7 +89,11 @@ class _Process:
         faulthandler.enable()
         code = 0
         try:
-            await gateway.run(self._ending, restarts_after=lambda: self.is_reloading)
+            await gateway.run(
+                self._ending,
+                restarts_after=lambda: self.is_reloading,
+                restart=lambda: self._start_over("/restart", gateway),
+            )
         except* NanobotError as errors:
             self.is_reloading = False
             for error in _leaves(errors):
@@ -128,17 +132,22 @@ class _Process:
         self._ending.set()
 
     def _reload(self, gateway: Gateway) -> None:
+        self._start_over("SIGHUP", gateway)
+
+    def _start_over(self, asked_by: str, gateway: Gateway) -> str | None:
+        """Begin to end in order, to become a new gateway; return why not, if the configuration is bad."""
         if self._ending.is_set():
-            return
+            return "it is ending already"
         try:
             self.load()
         except NanobotError as error:
-            log.error("SIGHUP: the new configuration is refused and the old one stays: %s", error)
-            return
-        log.info("SIGHUP: the new configuration is good; starting over with it")
+            log.error("%s: the new configuration is refused and the old one stays: %s", asked_by, error)
+            return str(error)
+        log.info("%s: the new configuration is good; starting over with it", asked_by)
         self.is_reloading = True
         _limit(gateway.ending_s, self._overdue)
         self._ending.set()
+        return None
 
 
 def _builder(environ: Mapping[str, str]) -> Build:

@@ -113,6 +113,7 @@ class SessionLog:
         self.settings: JsonObject = {}
         self.usage = Usage()
         self.last_turn = 0
+        self.restarting: Route | None = None  # the chat that asked for a restart and was not told of it yet
         self.resets = 0  # since this fold began, like ``undone``: to notice that a snapshot is void
         self.undone = 0
         self.summary_position = 0  # where in the fold the newest summary stands
@@ -189,8 +190,8 @@ class SessionLog:
         return not self._position
 
     def settled(self) -> bool:
-        """Say whether nothing is waiting: no pending message, no open Turn, no owed answer."""
-        return not (self.pending or self.open or self.owed)
+        """Say whether nothing is waiting: no pending message, no open Turn, no owed answer, no word after a restart."""
+        return not (self.pending or self.open or self.owed or self.restarting)
 
     def floor(
         self, keep_from: EntryId | None, *, without_summary: bool = False, taken: Collection[str] = ()
@@ -349,6 +350,16 @@ class SessionLog:
             del self.recorded[next(iter(self.recorded))]
         if entry.effect:
             self._take_effect(entry.effect)
+            self._note_restart(entry, entry.effect)
+
+    def _note_restart(self, entry: Finished, effect: JsonObject) -> None:
+        match effect.get("type"):
+            case "restart" if entry.owed:
+                self.restarting = entry.owed[0].route
+            case "restarted":
+                self.restarting = None
+            case _:
+                pass
 
     def _take_effect(self, effect: JsonObject) -> None:
         match effect.get("type"):

@@ -44,7 +44,7 @@ ALBUM_WAIT_S = 0.6
 ALBUM_WAITS_MAX = 10
 ACCEPT_TRIES = 6
 KEPT_ALBUMS = 256
-URGENT = ("/stop", "/approve", "/deny")
+URGENT = ("/stop", "/approve", "/deny", "/restart")
 
 
 @dataclass(frozen=True, kw_only=True)
