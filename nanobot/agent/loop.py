@@ -133,7 +133,7 @@ class AgentLoop:
 
     async def _accept(self, message: InboundMessage, hand_on: Callable[[InboundMessage], object]) -> Acceptance:
         async with self._sessions.open(message.session_key) as session:
-            self._take_up_owed(await session.restore())
+            self._take_up_owed(await session.restore(or_adrift=True))
             acceptance = await session.accept(message)
         if message.route is None and not self._callers.wait_for(message.session_key, message.id):
             self._ensure_worker(message.session_key)  # its caller has left: it is only put in order
@@ -227,7 +227,7 @@ class AgentLoop:
 
     def _take_up_owed(self, session: Session) -> None:
         """Hand what an earlier process owed to the channels, once and first: what this process owes is on its way already."""
-        if session.key not in self._taken_up:
+        if session.key not in self._taken_up and not session.is_adrift:
             self._taken_up.add(session.key)
             for message in session.log.owed.values():
                 self._bus.publish_outbound(message)

@@ -17,11 +17,15 @@ from typing import Self
 from nanobot.bus.events import Acceptance, Accepted, Duplicate, InboundMessage, SessionKey, Unkept
 from nanobot.errors import DiskRefused, SessionError
 from nanobot.messages import Message, ToolMessage, UserMessage, user_text
+from nanobot.session.adrift import Adrift
 from nanobot.session.entries import BlobId, Entry, EntryId, Step
 from nanobot.session.log import SessionLog
 from nanobot.session.store import Claim, SessionStore
 
 log = logging.getLogger(__name__)
+
+READ_TRIES = 3  # of a log that cannot be read, before it is done without
+READ_AGAIN_S = 0.1
 
 
 class Session:
@@ -35,6 +39,7 @@ class Session:
         self.lock = asyncio.Lock()
         self.log = SessionLog(key)
         self.reports: list[str] = []  # what had to be repaired, not told to anybody yet
+        self._kept_in = store
         self._store = store
         self._owner = owner
         self._claim: Claim | None = None
@@ -42,21 +47,58 @@ class Session:
         self._loading = asyncio.Lock()
         self._accepting = asyncio.Lock()
 
-    async def restore(self) -> Self:
+    async def restore(self, *, or_adrift: bool = False) -> Self:
         """Claim the log and read its live tail, once.
+
+        With ``or_adrift``, a log that the disk does not let us read is done without, in memory, until it can be read again and
+        nothing is left to do here.
 
         Raises:
             SessionBusy: another process holds the session.
             SessionCorrupt: the log cannot be used.
+            DiskRefused: the log cannot be read.
         """
-        if self._claim is None:
+        if self._is_to_load:
             async with self._loading:
-                if self._claim is None:
-                    claim = await self._store.claim(self.key, self._owner)
-                    self.log.extend(claim.entries)
-                    self.reports += claim.reports
-                    self._claim = claim
+                if self._is_to_load:
+                    await self._load(or_adrift=or_adrift)
         return self
+
+    @property
+    def _is_to_load(self) -> bool:
+        return self._claim is None or (self.is_adrift and self.log.settled() and not self.lock.locked())
+
+    async def _load(self, *, or_adrift: bool) -> None:
+        try:
+            claim = await self._claimed(tries=READ_TRIES if or_adrift and not self.is_adrift else 1)
+        except DiskRefused as error:
+            if self.is_adrift:
+                return
+            if not or_adrift:
+                raise
+            log.error("session %r is done without: %s", self.key, error)
+            self._store = Adrift(str(error))
+            claim = await self._store.claim(self.key, self._owner)
+        else:
+            if self.is_adrift:
+                self._store, self.log = self._kept_in, SessionLog(self.key)
+        self.log.extend(claim.entries)
+        self.reports += claim.reports
+        self._claim = claim
+
+    async def _claimed(self, *, tries: int) -> Claim:
+        """Claim the log; a fault of a moment is waited out."""
+        for tried in range(1, tries):
+            try:
+                return await self._kept_in.claim(self.key, self._owner)
+            except DiskRefused:
+                await asyncio.sleep(READ_AGAIN_S * tried)
+        return await self._kept_in.claim(self.key, self._owner)
+
+    @property
+    def is_adrift(self) -> bool:
+        """Whether the log is done without, because it cannot be read."""
+        return self._store is not self._kept_in
 
     @property
     def restored(self) -> bool:

@@ -29,7 +29,7 @@ ASKED, STEERED = "look and count", "and say it in two parts"
 COMMAND = "echo ran >> counter; until [ -e go ]; do sleep 0.01; done; echo counted"
 REQUESTS = 4
 _STAMP = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d [^\]]*\]")
-_TOOK = re.compile(r"after \d+\.\d s")
+_TOOK = re.compile(r"after \d+\.\d s(, in [^\]]*)?")  # and the directory, which is another one in each home
 
 
 def split(route: Route, text: str, *, is_caption: bool = False) -> tuple[tuple[int, int], ...]:

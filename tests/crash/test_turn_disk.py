@@ -307,3 +307,53 @@ async def test_a_data_directory_that_vanishes(tmp_path: Path) -> None:
     log = scripted.folded(tmp_path / "data", "test:1")
     assert [row.message.text.split("\n")[0] for row in log.rows][::2] == ["before", "after"]
     assert len(one.person.got) == 2
+
+
+async def test_a_log_that_cannot_be_read_is_done_without(tmp_path: Path) -> None:
+    """Messages are taken and answered from memory, which is said first; when the log can be read again, it is as it was."""
+    disk = FaultyDisk()
+    async with LLMServer() as server:
+        async with process(server, tmp_path) as one:
+            await one.say("before", number=1)
+            await one.person.has(1)
+            await settled(tmp_path / "data", "test:1")
+        disk.refuse(errno.EIO, "pread")
+        async with process(server, tmp_path, disk) as two:
+            during = [await two.say("during", number=2)]
+            await two.person.has(1)
+            during += [await two.say("/status", number=3), await two.say("during", number=2)]
+            await two.person.has(2)
+            disk.heal()
+            after = await two.say("after", number=4)
+            await two.person.has(3)
+            await settled(tmp_path / "data", "test:1")
+        told = server.chats[-1].body["messages"]
+
+    first, status, last = two.person.texts
+    assert first.startswith("⚠ This conversation cannot be kept at the moment: ")
+    assert "echo: during" in first
+    assert "Disk: cannot keep this conversation now" in status
+    assert last.startswith("echo: after")
+    assert [type(one) for one in during] == [Unkept, Unkept, Duplicate]
+    assert after == Accepted()
+    assert ["before" in str(told), "during" in str(told)] == [True, False]
+    log = scripted.folded(tmp_path / "data", "test:1")
+    assert [row.message.text.split("\n")[0] for row in log.rows][::2] == ["before", "after"]
+    assert scripted.log_faults(scripted.entries(tmp_path / "data", "test:1"), log) == []
+
+
+async def test_a_log_that_cannot_be_read_for_a_moment_is_read_again(tmp_path: Path) -> None:
+    """One failing read costs nothing at all."""
+    disk = FaultyDisk()
+    async with LLMServer() as server:
+        async with process(server, tmp_path) as one:
+            await one.say("before", number=1)
+            await one.person.has(1)
+            await settled(tmp_path / "data", "test:1")
+        async with process(server, tmp_path, disk) as two:
+            disk.fail("pread", 1)
+            taken = await two.say("after", number=2)
+            await two.person.has(1)
+
+    assert taken == Accepted()
+    assert two.person.texts[0].startswith("echo: after")
