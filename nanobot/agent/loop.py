@@ -135,6 +135,8 @@ class AgentLoop:
         async with self._sessions.open(message.session_key) as session:
             self._take_up_owed(await session.restore(or_adrift=True))
             acceptance = await session.accept(message)
+        if message.overheard:
+            return acceptance  # nothing waits for it
         if message.route is None and not self._callers.wait_for(message.session_key, message.id):
             self._ensure_worker(message.session_key)  # its caller has left: it is only put in order
         elif not isinstance(acceptance, Duplicate) or self._is_pending(message):

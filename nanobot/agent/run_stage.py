@@ -195,7 +195,9 @@ class RunStage:
         if not taken:
             return ()
         ids = tuple(message.id for message in taken)
-        user = self.builder.user_message(taken, now=self.now(), entry=recorder.new_id())
+        user = self.builder.user_message(
+            taken, now=self.now(), entry=recorder.new_id(), overheard=context.session.log.overheard
+        )
         recorder.steered(user, ids)
         context.running.inbound += ids
         return (user,)

@@ -128,7 +128,7 @@ class Stages:
             context.run = AgentRunResult(final_content="", stop_reason="shutdown")  # it waits, and is taken up again
             return "ok"
         entry = session.log.new_id()
-        user = stage.builder.user_message(taken, now=stage.now(), entry=entry)
+        user = stage.builder.user_message(taken, now=stage.now(), entry=entry, overheard=session.log.overheard)
         if context.retries is not None:
             user = _said_in(session, context.retries, entry) or user
         started = Started(

@@ -94,7 +94,8 @@ class InboundMessage:
 
     ``id`` is the platform's (``<channel>:<chat>:<message>[:<edit date>]``), unique per session: a second one with the same id is a
     duplicate.  ``route`` is None for direct calls: nothing is owed then.  ``at`` carries a zone.  ``replaces`` is the id of the
-    message that this is a newer version of: as long as nothing took that one up, this one takes its place.
+    message that this is a newer version of: as long as nothing took that one up, this one takes its place.  ``overheard`` says that
+    it was not said to us: it waits for nothing, and is told with the next message that was.
     """
 
     id: str
@@ -107,6 +108,7 @@ class InboundMessage:
     route: Route | None = None
     media: tuple[Media, ...] = ()
     replaces: str = ""
+    overheard: bool = False
 
 
 SETTLED = frozenset({"sent", "refused", "withdrawn"})  # states of a part with which nothing is to be done any more

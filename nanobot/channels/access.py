@@ -50,7 +50,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class NotMeant:
-    """A message in a group that is not for the agent."""
+    """A message in a group that is not for the agent; ``role`` is what its sender may do, if they may come in at all."""
+
+    role: Role | None = None
 
 
 Verdict: TypeAlias = Admitted | Refused | NotMeant
@@ -109,7 +111,7 @@ class Access:
         if role is None and origin.is_group and origin.chat in self.roles:
             role = "member"
         if origin.is_group and not self._is_meant(mentions_me, answers_me):
-            return NotMeant()
+            return NotMeant(role)
         if role is None:
             return Refused(f"sender {origin.sender} is not in allow_from")
         return Admitted(role)

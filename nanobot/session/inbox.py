@@ -3,14 +3,19 @@
 A message may be a newer version of an earlier one (``replaces``).  While the earlier one is pending, the newer one stands in its
 place and is no longer called a version of it: nobody has seen the other.  Where the earlier one was taken up, the newer one is
 pending as a message of its own.  A version that comes before what it replaces makes that one void.
+
+What was overheard is never pending: the last of it is kept until a message is taken up, which tells it.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from nanobot.bus.events import InboundMessage, moved_route
 from nanobot.messages import JsonObject
 from nanobot.session.entries import Cut, Entry, Finished, Moved, Reset, Started, Step, Summary
+
+OVERHEARD_MAX = 30  # messages
 
 
 class Inbox:
@@ -25,6 +30,7 @@ class Inbox:
         self.seen: dict[str, None] = {}
         self.pending: dict[str, InboundMessage] = {}
         self.arrived: dict[str, tuple[int, str]] = {}
+        self.overheard: deque[InboundMessage] = deque(maxlen=OVERHEARD_MAX)
         self._newest: dict[str, str] = {}  # message -> the pending version of it; while it is pending
         self._place = 0
         for entry in entries:
@@ -40,6 +46,8 @@ class Inbox:
                 for taken in entry.inbound:
                     self.seen[taken] = None
                     self._forget(taken)
+                if entry.inbound and not isinstance(entry, Finished):
+                    self.overheard.clear()
             case Moved(old=old, new=new):
                 for name, message in self.pending.items():
                     route = message.route and moved_route(message.route, old=old, new=new)
@@ -62,6 +70,9 @@ class Inbox:
         if message.id in self.seen:
             return
         self.seen[message.id] = None
+        if message.overheard:
+            self.overheard.append(message)
+            return
         older = self.pending.get(self.newest(message.replaces)) if message.replaces else None
         if older is not None:
             self._stand_in(older, message)

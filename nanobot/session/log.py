@@ -148,6 +148,11 @@ class SessionLog:
         """The messages that nothing has taken up yet, by id, oldest first."""
         return self._inbox.pending
 
+    @property
+    def overheard(self) -> tuple[InboundMessage, ...]:
+        """The last messages that were not said to us, since a message was taken up; oldest first."""
+        return tuple(self._inbox.overheard)
+
     def newest(self, message_id: str) -> InboundMessage | None:
         """Return the pending message that stands where this one did, or this one; None if neither is pending."""
         return self.pending.get(self._inbox.newest(message_id))

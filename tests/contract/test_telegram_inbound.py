@@ -212,6 +212,24 @@ async def test_a_group_is_heard_when_it_means_us(tmp_path: Path) -> None:
     assert [message.role for message in heard] == ["member", "member", "owner"]
 
 
+@pytest.mark.parametrize("listen", [True, False])
+async def test_d38_what_a_group_says_to_others_is_overheard_if_so_configured(tmp_path: Path, listen: bool) -> None:
+    """With who said it, from those who may come in only; edits and what other bots are told are left out."""
+    async with Rig(tmp_path, listen=listen, allow_from=[1, 2, -5]) as rig:
+        said = rig.server.push_text(-5, "pizza tonight?", from_id=2)["message"]
+        await rig.until(lambda: not rig.server.updates.waiting)
+        rig.server.push_update({"edited_message": said | {"text": "pasta?", "edit_date": said["date"] + 5}})
+        rig.server.push_text(-5, "/status@other_bot", from_id=2)
+        rig.server.push_text(-6, "psst, strangers", from_id=66)
+        rig.server.push_text(-5, "@test_bot what did they say?", from_id=1)
+        heard = await rig.heard(2 if listen else 1)
+        await rig.until(lambda: not rig.server.updates.waiting)
+
+    overheard = [message.text for message in heard if message.overheard]
+    assert overheard == (["⟦Person 2 · 2⟧\npizza tonight?"] if listen else [])
+    assert len(rig.accepted) == (2 if listen else 1)
+
+
 async def test_d28_edits_follow_the_setting(tmp_path: Path) -> None:
     """Ignored by default; a message of its own if so configured."""
     for setting, expected in (("ignore", ["first"]), ("rerun", ["first", "second"])):

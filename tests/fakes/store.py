@@ -72,7 +72,7 @@ class MemoryStore:
         if not self._save(log):
             raise DiskRefused(self.world.refuses or "")
         log.unconfirmed.discard(inbound.id)
-        return Accepted() if inbound.id in log.inbox.pending else Duplicate()
+        return Accepted() if inbound.overheard or inbound.id in log.inbox.pending else Duplicate()
 
     async def claim(self, key: SessionKey, owner: str) -> Claim:
         log = self._take(key)

@@ -132,7 +132,12 @@ class TelegramChannel:
             persistence = Persistence(self.name, self._progress, self._sleep)
             me = await persistence.until_done(self._client.me)
             ingress = Ingress(
-                self.name, me, accept, self._ingress_ports(), reruns_edits=self._settings.edits == "rerun"
+                self.name,
+                me,
+                accept,
+                self._ingress_ports(),
+                reruns_edits=self._settings.edits == "rerun",
+                listens=self._settings.listen,
             )
             polling = Polling(
                 poller,

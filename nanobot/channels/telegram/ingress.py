@@ -86,12 +86,15 @@ class _Lane:
 class Ingress:
     """Takes updates in; see the module."""
 
-    def __init__(self, name: str, me: Me, accept: Accept, ports: IngressPorts, *, reruns_edits: bool) -> None:
+    def __init__(
+        self, name: str, me: Me, accept: Accept, ports: IngressPorts, *, reruns_edits: bool, listens: bool = False
+    ) -> None:
         self._name = name
         self._me = me
         self._accept = accept
         self._ports = ports
         self._reruns_edits = reruns_edits
+        self._listens = listens
         self._lanes: dict[str, _Lane] = {}
         self._albums: OrderedDict[str, set[int]] = OrderedDict()
         self.open: dict[int, None] = {}
@@ -179,6 +182,11 @@ class Ingress:
 
     async def _said(self, said: Said, pieces: list[Said]) -> None:
         verdict = self._ports.judge(said)
+        if isinstance(verdict, NotMeant) and verdict.role is not None and self._listens and said.edited_at is None:
+            chat = self._ports.session_chat(said.origin.chat)
+            message = to_inbound(self._name, said, role=verdict.role, session_chat=chat)
+            await self._accepted(replace(message, overheard=True))
+            return
         if not isinstance(verdict, Admitted):
             await self._turned_away(said, verdict)
             return
@@ -232,6 +240,9 @@ class Ingress:
 
     async def _hand_over(self, message: InboundMessage) -> None:
         self._ports.heard(message)
+        await self._accepted(message)
+
+    async def _accepted(self, message: InboundMessage) -> None:
         for tried in range(1, ACCEPT_TRIES + 1):
             try:
                 await self._accept(message)

@@ -31,6 +31,9 @@ class TelegramSettings(BaseModel):
     )
     pairing: bool = Field(default=False, description="give strangers a code that an owner may approve with /pair CODE")
     group_policy: GroupPolicy = Field(default="reply", description="which messages of a group are meant for it")
+    listen: bool = Field(
+        default=False, description="keep what is said in groups to others, as context for the next answer"
+    )
     edits: Literal["ignore", "rerun"] = Field(default="ignore", description="what an edited message does")
     stream_drafts: bool = Field(default=True, description="show answers while they are written")
     edit_interval_s: float = Field(default=1.0, ge=0.0, description="least time between two edits of one draft")
