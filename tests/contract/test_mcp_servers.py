@@ -209,9 +209,14 @@ async def test_secrets_in_results_and_errors_are_taken_out(tmp_path: Path) -> No
     assert SECRET not in error.text
 
 
-async def test_h11_a_restarted_server_behind_an_address_is_found_again(tmp_path: Path) -> None:
+UNKNOWN = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "No valid session ID provided"}}'
+
+
+@pytest.mark.parametrize("said", [(404, b""), (404, UNKNOWN), (400, UNKNOWN), (400, b"Session not found")])
+async def test_h11_a_restarted_server_behind_an_address_is_found_again(said: tuple[int, bytes], tmp_path: Path) -> None:
     """A server that has forgotten us, and one that was away between two calls, get the second call all the same."""
     with HttpServer(Script()).running() as server:
+        server.unknown_session = said
         async with rig(tmp_path, {"it": McpServerSettings(url=server.url, timeout_s=5)}) as it:
             first = await it.call("mcp_it_count")
             server.sessions.clear()

@@ -18,6 +18,7 @@ class HttpServer:
         self.token = token
         self.headers: dict[str, str] = {}
         self.sessions: set[str] = set()
+        self.unknown_session: tuple[int, bytes] = (404, b"")  # what is said to whom it does not know
         self.port = 0
         self._count = 0
         self._server: ThreadingHTTPServer | None = None
@@ -74,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
         if message.get("method") == "initialize":
             extra["mcp-session-id"] = owner.new_session()
         elif self.headers.get("mcp-session-id") not in owner.sessions:
-            return self._say(404 if "mcp-session-id" in self.headers else 400, b"")
+            return self._say(*owner.unknown_session)
         answers = owner.script.answer(message)
         if not answers:
             return self._say(202, b"")

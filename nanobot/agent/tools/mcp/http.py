@@ -50,7 +50,18 @@ class _BoundedTransport(httpx2.AsyncHTTPTransport):
             raise TooLarge("the server compressed an answer although it was asked not to")
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream))
+        if response.status_code in (400, 404) and "mcp-session-id" in request.headers:
+            return await _plain(response)
         return response
+
+
+async def _plain(response: httpx2.Response) -> httpx2.Response:
+    """Return what servers say in many ways of a session that they do not know as the SDK understands it: a 404 and no more."""
+    body = await response.aread()
+    await response.aclose()
+    if b"session" in body.lower():
+        return httpx2.Response(404)
+    return httpx2.Response(response.status_code, headers=response.headers, content=body)
 
 
 def http_client(

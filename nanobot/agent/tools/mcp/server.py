@@ -160,7 +160,7 @@ class Server:
     async def _check(self, session: Session) -> None:
         """See whether a server that did not answer a call answers anything; one that does not is started again."""
         try:
-            async with asyncio.timeout(_PING_S):
+            async with asyncio.timeout(min(_PING_S, self.settings.timeout_s)):
                 await session.up.result().ping()
         except (TimeoutError, Lost):
             self._lose(session, Lost("it answers nothing any more"))
