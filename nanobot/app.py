@@ -94,7 +94,8 @@ class Nanobot:
         environ = environment() if environ is None else environ
         agent = settings.agent
         self.settings = settings
-        self.events = RuntimeEventBus()
+        redact = Redactor(secrets_in(settings))
+        self.events = RuntimeEventBus(redact)
         for hook in hooks:
             self.events.observe(hook.on_event)
         self.bus = MessageBus()
@@ -112,7 +113,6 @@ class Nanobot:
             shared=self._media,
             path=environ.get("PATH"),
         )
-        redact = Redactor(secrets_in(settings))
         self.mcp = McpServers(
             settings.tools.mcp, workspace=settings.workspace, data_dir=settings.data_dir, redact=redact
         )
@@ -171,6 +171,7 @@ class Nanobot:
             restart=restart,
             heads=Heads(self.mcp.settled),
             notes=self.mcp.lines,
+            redact=redact,
         )
         self.loop = AgentLoop(sessions=self.sessions, stages=stages, bus=self.bus, events=self.events)
         self._sweeper: asyncio.Task[None] | None = None

@@ -58,6 +58,7 @@ class Stages:
     """The handlers, and what they need.
 
     ``split`` cuts an answer into the parts that its channel can send.  ``notes`` returns lines that /status shows beside its own.
+    ``redact`` takes secrets out of what is told about a failure.
     """
 
     models: Models
@@ -68,6 +69,7 @@ class Stages:
     restart: commands.Restart | None = None
     heads: Heads = field(default_factory=Heads)
     notes: Callable[[], Sequence[str]] = tuple
+    redact: Callable[[str], str] = lambda text: text
 
     def handlers(self) -> Mapping[TurnState, Handler]:
         """Return a handler for each state but DONE."""
@@ -156,6 +158,8 @@ class Stages:
         run = context.run
         if context.failure is not None or run is None:
             run = AgentRunResult(final_content="", stop_reason="error", error=context.failure)
+        if run.error:
+            run = replace(run, error=self.redact(run.error))
         rows = session.log.turn_rows(context.turn)
         context.result = TurnResult(
             content=run.final_content,

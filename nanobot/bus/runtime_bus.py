@@ -13,11 +13,15 @@ from typing import TypeAlias
 
 from nanobot.bus.events import SessionKey
 from nanobot.bus.runtime_events import (
+    ChannelStatus,
     Lagged,
+    ProviderSwitched,
     ReasoningDelta,
+    Retrying,
     RuntimeEvent,
     TextDelta,
     TextReset,
+    ToolStarted,
     TurnEvent,
     TurnFinished,
 )
@@ -89,10 +93,18 @@ class Subscription:
             self._lost = 0
 
 
-class RuntimeEventBus:
-    """Publishes runtime events to in-process observers."""
+def _as_is(text: str) -> str:
+    return text
 
-    def __init__(self) -> None:
+
+class RuntimeEventBus:
+    """Publishes runtime events to in-process observers.
+
+    ``redact`` takes secrets out of what we tell about tools, servers and channels; what people and models say is left as it is.
+    """
+
+    def __init__(self, redact: Callable[[str], str] = _as_is) -> None:
+        self._redact = redact
         self._subscriptions: list[Subscription] = []
         self._observers: list[Observer] = []
 
@@ -119,6 +131,7 @@ class RuntimeEventBus:
 
     def publish(self, event: RuntimeEvent) -> None:
         """Hand the event to everybody; one observer's failure is logged and touches nobody else."""
+        event = self._redacted(event)
         for subscription in tuple(self._subscriptions):
             subscription.deliver(event)
         for observer in tuple(self._observers):
@@ -126,6 +139,19 @@ class RuntimeEventBus:
                 observer(event)
             except Exception:  # an observer is somebody else's code; the Turn must go on
                 log.exception("an observer failed on %s", type(event).__name__)
+
+    def _redacted(self, event: RuntimeEvent) -> RuntimeEvent:
+        match event:
+            case ToolStarted():
+                return replace(event, summary=self._redact(event.summary))
+            case Retrying() | ProviderSwitched():
+                return replace(event, why=self._redact(event.why))
+            case ChannelStatus() if event.detail:
+                return replace(event, detail=self._redact(event.detail))
+            case TurnFinished() if event.error:
+                return replace(event, error=self._redact(event.error))
+            case _:
+                return event
 
 
 class RuntimeEventPublisher:

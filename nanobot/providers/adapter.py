@@ -23,6 +23,7 @@ from nanobot.providers.images import Images, load_image
 from nanobot.providers.reading import Fold, Limits, SdkStream, most_chars, read_answer
 from nanobot.providers.settings import RemoteSettings
 from nanobot.providers.wire import as_object
+from nanobot.redaction import parts_of
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +119,8 @@ def resolve(
     configured = settings.proxy.get_secret_value() if settings.proxy else None
     key = settings.api_key.get_secret_value() if settings.api_key else ""
     headers = {header: value.get_secret_value() for header, value in settings.headers.items()}
-    secrets = tuple(filter(None, (key, configured, *headers.values())))
+    whole = filter(None, (key, configured, *headers.values()))
+    secrets = tuple(part for secret in whole for part in parts_of(secret))
     return Remote(
         base_url=base_url,
         api_key=key or NO_KEY,

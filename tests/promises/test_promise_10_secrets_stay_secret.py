@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from nanobot.agent.tools.mcp.settings import McpSettings
 from nanobot.app import Nanobot
 from nanobot.bus.runtime_events import RuntimeEvent
 from nanobot.config.settings import Settings
 from tests.e2e.bots import KEY, WIRES, Wire, settings_for
 from tests.fakes.llm_server import Call, LLMServer, Reply
+from tests.fakes.mcp.rig import scripted
 
 SECRET = "correct-horse-battery-77"  # no shape that gives it away
 
@@ -88,3 +90,28 @@ async def test_what_people_write_stays_as_written(tmp_path: Path) -> None:
             await bot.process_direct(text, session_key=KEY)
 
         assert text in server.chats[0].raw.decode()
+
+
+async def test_what_an_mcp_server_was_given_does_not_come_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that shows its token in results, errors and its last words shows it to nobody."""
+    wanted = [Call("mcp_it_secret", {}), Call("mcp_it_fail", {}), Call("mcp_bad_echo", {"text": "x"})]
+    seen: list[RuntimeEvent] = []
+    async with LLMServer([Reply("", wanted), Reply("Done.")]) as server:
+        servers = {
+            name: scripted(tmp_path / name, how, secret=SECRET) for name, how in (("it", "good"), ("bad", "exit"))
+        }
+        base = settings_for(server, "openai", tmp_path, model="openai/test-model")
+        tools = base.tools.model_copy(update={"mcp": McpSettings(servers=servers)})
+        async with Nanobot.from_settings(base.model_copy(update={"tools": tools}), environ={}) as bot:
+            bot.events.observe(seen.append)
+            with caplog.at_level(logging.DEBUG, logger="nanobot.agent.tools.mcp.server"):
+                result = await bot.process_direct("look", session_key=KEY)
+                status = await bot.process_direct("/status", session_key=KEY)
+
+        assert "the key is [redacted]" in server.chats[1].raw.decode()
+        assert [request for request in server.chats if SECRET in request.raw.decode()] == []
+    assert "no licence found for [redacted]" in status.content
+    assert SECRET not in repr(seen) + repr(result) + repr(status) + caplog.text
+    assert leaks(tmp_path) == []

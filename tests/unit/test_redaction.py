@@ -23,6 +23,20 @@ SHAPES = [
     "xoxb-" + "12345-abcde",
     "AIza" + "a1B2_" * 7,
     "hf_" + "a1B2" * 8,
+    "sk_" + "live_" + "a1B2" * 6,
+    "rk_" + "live_" + "a1B2" * 6,
+    "whsec_" + "a1B2" * 8,
+    "npm_" + "a1B2" * 9,
+    "pypi-" + "AgEIcHlwaS5vcmc" + "a1B2" * 12,
+    ".".join(("eyJ" + "hbGciOiJIUzI1NiJ9", "eyJ" + "zdWIiOiIxMjM0In0", "a1B2-_" * 7)),
+    "xapp-" + "1-A0123456789-1234567890-" + "a1b2" * 16,
+    "SG." + "a1B2-_" * 3 + "abcd" + "." + "a1B2-_" * 7 + "a",
+    "SK" + "0a1b" * 8,
+    "MT" + "Aa1B" * 6 + ".GaBcDe." + "a1B2-_" * 6,
+    "abc" + "8Q~" + "a1B2" * 8,
+    "GOCSPX" + "-" + "a1B2" * 7,
+    "ya29." + "a1B2" * 10,
+    "gsk_" + "a1B2" * 10,
 ]
 
 
@@ -52,6 +66,44 @@ def test_well_known_shapes_go_without_being_known(key: str) -> None:
     """Keys that a tool finds on its own are recognized by their shape."""
     assert Redactor()(f"KEY={key}\n") == f"KEY={REDACTED}\n"
     assert Redactor()(f'{{"k": "{key}"}}') == f'{{"k": "{REDACTED}"}}'
+
+
+PASSWORD = "s3cr3t!pw"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"postgresql+asyncpg://app:{PASSWORD}@db:5432/x", f"postgresql+asyncpg://app:{REDACTED}@db:5432/x"),
+        (f"redis://:{PASSWORD}@cache/0", f"redis://:{REDACTED}@cache/0"),
+        (f"mongodb://u:{PASSWORD}@h1,h2/db", f"mongodb://u:{REDACTED}@h1,h2/db"),
+        ("AccountName=a;AccountKey=" + "a1B2" * 21 + "a1==;", f"AccountName=a;AccountKey={REDACTED};"),
+        (
+            "https://hooks.slack.com/services/" + "T0A1/B0A1/" + "a1B2" * 6,
+            f"https://hooks.slack.com/services/{REDACTED}",
+        ),
+        (
+            "https://discord.com/api/webhooks/" + "1" * 18 + "/" + "a1B2" * 17,
+            f"https://discord.com/api/webhooks/{REDACTED}",
+        ),
+    ],
+)
+def test_what_stands_around_a_secret_stays(text: str, left: str) -> None:
+    """An address shows where it leads, and not how to get in."""
+    assert Redactor()(text) == left
+
+
+@pytest.mark.parametrize(
+    ("secret", "shown"),
+    [
+        ("Bearer correct-horse-77", "the token correct-horse-77 is bad"),
+        ("http://user:correct-horse-77@proxy:8080", "proxy user 'user', password 'correct-horse-77'"),
+        ("http://user:correct%2Dhorse-77@proxy:8080", "correct-horse-77"),
+    ],
+)
+def test_what_is_secret_in_a_secret_goes_by_itself_too(secret: str, shown: str) -> None:
+    """A header's key without its scheme, and a proxy's password without its address, are as secret as the whole."""
+    assert "correct-horse-77" not in Redactor([secret])(shown)
 
 
 def test_a_bearer_token_goes_and_the_header_stays() -> None:
@@ -84,6 +136,8 @@ def test_private_keys_go_with_numbered_or_escaped_lines_too(block: str) -> None:
         "sk-learn and task-force and risk-free-lunch-for-everyone-here",
         "commit 3f2cdd2e0b1c4a5d6e7f8091a2b3c4d5e6f70819",
         "at 12:30:45 the Bearer of news, 1234567890:80 is a port",
+        "postgres://user:password@localhost/db and mysql://root:${DB_PASSWORD}@db/x and redis://:<password>@h",
+        "see https://example.com/a:b@c, SKU0a1b0a1b, SG.1.2, Mjolnir.x.y, eyJ is how a token begins; npm_config_cache=/x",
         "x = 'AKIA' + suffix; ghp_short; -----BEGIN CERTIFICATE-----",
         base64.b64encode(bytes(range(200))).decode(),
         "The words PRIVATE KEY in prose, and a----- line",

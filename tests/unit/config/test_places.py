@@ -7,6 +7,7 @@ import pytest
 
 from nanobot.app import Nanobot
 from nanobot.config.loader import parse
+from nanobot.config.places import exposures, prepare
 from nanobot.config.settings import Settings, build
 from nanobot.errors import ConfigError
 
@@ -97,3 +98,28 @@ async def test_a_directory_without_rights_is_told_by_key(folder: Path, key: str)
     with pytest.raises(ConfigError, match=f"^{key}: .* name a directory that you may write to"):
         async with Nanobot(settings, environ={}):
             pass
+
+
+def test_the_data_directory_is_made_for_its_owner_alone(folder: Path) -> None:
+    """Logs, files and logins are nobody else's business, whatever the umask says."""
+    prepare(folder / "w", folder / "new" / "data")
+
+    assert (folder / "new" / "data").stat().st_mode & 0o777 == 0o700
+
+
+def test_what_lies_open_is_named_with_the_command_that_closes_it(folder: Path) -> None:
+    """A config that others can read is worth a word if a secret stands in it; a data directory always is."""
+    config, data = folder / "my config.yaml", folder / "data"
+    data.mkdir(mode=0o755)
+    config.write_text("api_key: correct-horse-77")
+    config.chmod(0o644)
+    told = list(exposures(config, data, ["correct-horse-77"]))
+    config.write_text("api_key: ${OPENAI_API_KEY}")
+    without = list(exposures(config, data, ["correct-horse-77"]))
+    config.chmod(0o600)
+    data.chmod(0o700)
+
+    assert [text.rpartition(": ")[2] for text in told] == [f"chmod 600 '{config}'", f"chmod 700 {data}"]
+    assert [text.rpartition(": ")[2] for text in without] == [f"chmod 700 {data}"]
+    assert list(exposures(config, data, ["correct-horse-77"])) == []
+    assert list(exposures(None, folder / "nowhere", [])) == []

@@ -16,6 +16,7 @@ from nanobot.gateway.status import LOCK_NAME
 from nanobot.session.locks import hold
 from nanobot.setup.checks import Finding, Surroundings, examine
 from nanobot.setup.web import Answer, Unreachable
+from tests.fakes.mcp.rig import PROGRAM
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 TOKEN = "123:s3cret"
@@ -86,6 +87,30 @@ def test_a_readable_config_is_told(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").chmod(0o644)
 
     assert found(here)["config"].fix == f"chmod 600 {tmp_path}/config.yaml"
+
+
+def test_a_data_directory_that_others_can_look_into_is_told(tmp_path: Path) -> None:
+    """It holds conversations and logins."""
+    (tmp_path / "data").mkdir(mode=0o755)
+    finding = found(around(tmp_path))["data"]
+
+    assert (finding.level, finding.fix) == ("careful", f"chmod 700 {tmp_path}/data")
+
+
+def test_mcp_servers_are_looked_at(tmp_path: Path) -> None:
+    """A server that does not come up is told with its reason, and one that does is fine."""
+    servers = f"""\
+tools:
+  mcp:
+    servers:
+      good: {{command: {sys.executable}, args: ['{PROGRAM}', '{tmp_path}', good]}}
+      bad: {{command: no-such-program}}
+"""
+    findings = {one.name: one for one in examine(around(tmp_path, CONFIG + servers)) if one.name.startswith("mcp")}
+
+    assert (findings["mcp good"].level, findings["mcp good"].text) == ("ok", "up, 9 tools (scripted 1)")
+    assert findings["mcp bad"].level == "bad"
+    assert "'no-such-program' cannot be run" in findings["mcp bad"].text
 
 
 @pytest.mark.parametrize(("free", "level"), [(100_000_000, "bad"), (500_000_000, "careful")])
