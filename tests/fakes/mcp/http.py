@@ -5,7 +5,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 from tests.fakes.mcp.protocol import Script
 
@@ -28,8 +28,13 @@ class HttpServer:
         """Its address."""
         return f"http://127.0.0.1:{self.port}/mcp"
 
+    @property
+    def handler(self) -> "type[Handler]":
+        """What answers."""
+        return Handler
+
     @contextmanager
-    def running(self) -> Generator["HttpServer"]:
+    def running(self) -> Generator[Self]:
         """Listen for the block."""
         self.start()
         try:
@@ -39,7 +44,7 @@ class HttpServer:
 
     def start(self) -> None:
         """Listen, on the port it had before."""
-        handler = type("Handler", (_Handler,), {"owner": self})
+        handler = type("Bound", (self.handler,), {"owner": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), handler)
         self._server.daemon_threads = True
         self.port = self._server.server_port
@@ -61,7 +66,9 @@ class HttpServer:
         return name
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """One connection to a server."""
+
     owner: HttpServer
     protocol_version = "HTTP/1.1"
 
@@ -70,25 +77,26 @@ class _Handler(BaseHTTPRequestHandler):
         message: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["content-length"])))
         owner.headers = {name.lower(): value for name, value in self.headers.items()}
         if owner.token and self.headers.get("authorization") != f"Bearer {owner.token}":
-            return self._say(401, b"")
+            resource = f'Bearer resource_metadata="http://127.0.0.1:{owner.port}/.well-known/oauth-protected-resource"'
+            return self.say(401, b"", {"www-authenticate": resource})
         extra: dict[str, str] = {}
         if message.get("method") == "initialize":
             extra["mcp-session-id"] = owner.new_session()
         elif self.headers.get("mcp-session-id") not in owner.sessions:
-            return self._say(*owner.unknown_session)
+            return self.say(*owner.unknown_session)
         answers = owner.script.answer(message)
         if not answers:
-            return self._say(202, b"")
-        return self._say(200, json.dumps(answers[-1]).encode(), extra)
+            return self.say(202, b"")
+        return self.say(200, json.dumps(answers[-1]).encode(), extra)
 
     def do_GET(self) -> None:
-        self._say(405, b"")
+        self.say(405, b"")
 
     def do_DELETE(self) -> None:
         self.owner.sessions.discard(self.headers.get("mcp-session-id", ""))
-        self._say(200, b"")
+        self.say(200, b"")
 
-    def _say(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+    def say(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
         for name, value in {"content-type": "application/json", **(headers or {})}.items():
             self.send_header(name, value)
