@@ -1,7 +1,8 @@
 """Real MCP servers from PyPI and npm, installed once into a directory of their own.
 
-Node comes with a wheel of the development tools, so that a bare machine needs nothing else.  Where a registry cannot be reached, or
-takes too long, the tests say so and are skipped.
+They are kept below ``NANOBOT_TEST_CACHE``, or in the system's place for temporary files, for the next run.  Node comes with a wheel
+of the development tools, so that a bare machine needs nothing else.  Where a registry cannot be reached, or takes too long, the
+tests say so and are skipped.
 """
 
 import hashlib
@@ -43,10 +44,12 @@ def install() -> RealServers:
     """Install what is not there yet; skip the test where that cannot be done."""
     node = _node()
     name = hashlib.sha256(repr((PYPI, NPM, sys.version_info[:2], os.getuid())).encode()).hexdigest()[:12]
-    place = Path(tempfile.gettempdir()) / f"nanobot-test-mcp-{name}"
+    parent = Path(os.environ.get("NANOBOT_TEST_CACHE") or tempfile.gettempdir())
+    parent.mkdir(parents=True, exist_ok=True)
+    place = parent / f"nanobot-test-mcp-{name}"
     found = RealServers(place / "py/bin/python", node[0], place / "js/node_modules")
     if not (place / "done").exists():
-        building = Path(tempfile.mkdtemp(prefix="nanobot-test-mcp-"))
+        building = Path(tempfile.mkdtemp(prefix="nanobot-test-mcp-", dir=parent))
         try:
             with ThreadPoolExecutor() as pool:
                 for one in [pool.submit(_from_pypi, building / "py"), pool.submit(_from_npm, building / "js", node)]:
