@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.tools.command import Launch
+from nanobot.agent.tools.sandbox.cgroups import make_groups
+from nanobot.agent.tools.sandbox.policy import Limits
 from nanobot.agent.tools.sandbox.settings import Mode, SandboxSettings
 from tests.fakes.cell import CANARY, Cell, telling
 
@@ -73,6 +75,21 @@ def test_limits_hold(kind: Mode, tmp_path: Path) -> None:
     assert "MemoryError" in memory.stdout
     assert size.stdout.splitlines()[-2:] == ["153", "1048576"]
     assert cpu.returncode in (128 + signal.SIGXCPU, -signal.SIGXCPU)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_number_of_processes_is_limited(kind: Mode, tmp_path: Path) -> None:
+    """A command that forks without end stops at its limit, also where nanobot is root."""
+    cell = working(Cell(tmp_path, SandboxSettings(mode=kind, processes=24)))
+    if os.getuid() == 0 and not make_groups(Limits(processes=24)):
+        pytest.skip("root, and no cgroups that may be made here")
+
+    done = cell.run(
+        "python3 -c 'import os, time\nfor n in range(60):\n    if os.fork() == 0: time.sleep(9); os._exit(0)\n' "
+        "2>&1 | tail -1; pkill -P $$ sleep; ls"
+    )
+
+    assert "BlockingIOError" in done.stdout or "Resource temporarily unavailable" in done.stdout
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -22,7 +22,8 @@ _OPTIONS_FD, _PROXY_FD = 9, 8
 
 # What bubblewrap must outlive while its command may still end in order; the launcher inside turns them on again.
 _LATER = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-_OUTSIDE = f'trap "" {" ".join(str(int(number)) for number in _LATER)}; exec {_OPTIONS_FD}<"$1"; shift; exec "$@"'
+_JOIN = "{ for group in $1; do echo $$ > $group; done; } 2>/dev/null; shift; "
+_IGNORE = f'trap "" {" ".join(str(int(number)) for number in _LATER)}; exec {_OPTIONS_FD}<"$1"; shift; '
 _MB = 1 << 20
 
 
@@ -43,6 +44,14 @@ class Files:
 
     orders: str
     options: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What is one command's own: more files that it may read, and the groups that it joins to be limited."""
+
+    shared: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 def bwrap_orders(policy: Policy, tools: Tools) -> bytes:
@@ -78,34 +87,31 @@ def bwrap_options_file(policy: Policy, tools: Tools, *, orders: str) -> bytes:
     )
 
 
-def bwrap_launch(
-    policy: Policy, launch: Launch, *, bwrap: str, files: Files, tools: Tools, shared: Sequence[str] = ()
-) -> Launch:
-    """Return a launch in namespaces of its own; ``shared`` are more files that this one command may read."""
-    outside = ["/bin/sh", "-c", _OUTSIDE, "sh", files.options]
-    own = {"HOME": HOME, "USER": "agent", "LOGNAME": "agent", "NANOBOT_SANDBOX": "bwrap"}
+def bwrap_launch(policy: Policy, launch: Launch, *, bwrap: str, files: Files, tools: Tools, own: Own) -> Launch:
+    """Return a launch in namespaces of its own."""
+    outside = ["/bin/sh", "-c", f'{_JOIN}{_IGNORE}exec "$@"', "sh", " ".join(own.groups), files.options]
+    variables = {"HOME": HOME, "USER": "agent", "LOGNAME": "agent", "NANOBOT_SANDBOX": "bwrap"}
     if not isinstance(policy.network, str):
         outside += [tools.python, "-I", "-S", tools.proxy, str(_PROXY_FD), json.dumps(policy.network)]
-        own |= _proxies()
+        variables |= _proxies()
     confined = [bwrap, "--args", str(_OPTIONS_FD)]
-    for path in shared:
+    for path in own.shared:
         confined += ["--ro-bind-try", path, path]
     confined += ["--remount-ro", "/", "--chdir", str(launch.cwd), "--"]
     inside = [tools.python, "-I", "-S", LAUNCHER, ORDERS, *launch.argv]
     kept = {name: value for name, value in launch.env.items() if name != "TMPDIR"}
-    return Launch((*outside, *confined, *inside), launch.cwd, {**kept, **own})
+    return Launch((*outside, *confined, *inside), launch.cwd, {**kept, **variables})
 
 
-def landlock_launch(
-    policy: Policy, launch: Launch, *, files: Files, tools: Tools, shared: Sequence[str] = ()
-) -> Launch:
+def landlock_launch(policy: Policy, launch: Launch, *, files: Files, tools: Tools, own: Own) -> Launch:
     """Return a launch that is kept in by Landlock alone."""
-    own = {"HOME": policy.places.home, "TMPDIR": policy.places.tmp, "NANOBOT_SANDBOX": "landlock"}
+    variables = {"HOME": policy.places.home, "TMPDIR": policy.places.tmp, "NANOBOT_SANDBOX": "landlock"}
     if policy.is_root:  # tar believes that root may give files away; here it may not
-        own["TAR_OPTIONS"] = "--no-same-owner"
-    more = [word for path in shared for word in ("--read", path)]
-    argv = (tools.python, "-I", "-S", tools.launcher, files.orders, *more, *launch.argv)
-    return Launch(argv, launch.cwd, {**launch.env, **own})
+        variables["TAR_OPTIONS"] = "--no-same-owner"
+    joining = ["/bin/sh", "-c", f'{_JOIN}exec "$@"', "sh", " ".join(own.groups)] if own.groups else []
+    more = [word for path in own.shared for word in ("--read", path)]
+    argv = (*joining, tools.python, "-I", "-S", tools.launcher, files.orders, *more, *launch.argv)
+    return Launch(argv, launch.cwd, {**launch.env, **variables})
 
 
 def _orders(limits: Limits, filters: bytes, *, grants: Mapping[str, Sequence[str]]) -> dict[str, Any]:  # Any: JSON

@@ -11,8 +11,10 @@ from typing import Literal, TypeAlias
 
 from nanobot.agent.tools.command import Launch
 from nanobot.agent.tools.sandbox import machine
+from nanobot.agent.tools.sandbox.cgroups import make_groups
 from nanobot.agent.tools.sandbox.launch import (
     Files,
+    Own,
     Tools,
     bwrap_launch,
     bwrap_options_file,
@@ -63,14 +65,20 @@ class Ready:
     files: Files
     tools: Tools
 
-    def wrap(self, launch: Launch, *, shared: Sequence[str] = ()) -> Launch:
+    def wrap(self, launch: Launch, own: Own) -> Launch:
+        """Return what to start so that ``launch`` runs inside."""
         path = _path(launch.env.get("PATH", os.defpath), self.policy)
         launch = replace(launch, env={**launch.env, "PATH": path})
         if self.state.kind == "bwrap":
             return bwrap_launch(
-                self.policy, launch, bwrap=self.state.bwrap, files=self.files, tools=self.tools, shared=shared
+                self.policy, launch, bwrap=self.state.bwrap, files=self.files, tools=self.tools, own=own
             )
-        return landlock_launch(self.policy, launch, files=self.files, tools=self.tools, shared=shared)
+        return landlock_launch(self.policy, launch, files=self.files, tools=self.tools, own=own)
+
+    def own(self, shared: Sequence[str]) -> Own:
+        """Make what is the next command's own."""
+        groups = make_groups(self.policy.limits) if self.policy.is_root else ()
+        return Own(tuple(shared), groups)
 
     def must_be_unmoved(self) -> None:
         """Refuse if a directory that is opened has become a link: it would open what the link names."""
@@ -81,7 +89,7 @@ class Ready:
     def fault(self) -> str | None:
         """Run something harmless inside; return what went wrong, or None."""
         trial = Launch(("/bin/sh", "-c", "echo well"), Path(self.policy.places.workspace), {"PATH": os.defpath})
-        launch = self.wrap(trial)
+        launch = self.wrap(trial, Own())
         try:
             done = subprocess.run(
                 launch.argv,

@@ -91,7 +91,7 @@ class Sandbox:
         if isinstance(ready, State):
             return launch
         ready.must_be_unmoved()
-        return ready.wrap(launch, shared=self._named(launch.argv[-1]))
+        return ready.wrap(launch, ready.own(self._named(launch.argv[-1])))
 
     def _get_ready(self, workspace: Path) -> State | Ready:
         if self.settings.mode == "off":
