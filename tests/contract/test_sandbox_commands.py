@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -187,3 +188,30 @@ def test_insisting_on_what_does_not_work_is_said(tmp_path: Path) -> None:
 
     assert state.kind == "none"
     assert "set `workspace` to a directory of its own" in state.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_vanished_is_made_again(kind: Mode, tmp_path: Path) -> None:
+    """A data directory that is cleared while the daemon runs costs no command."""
+    cell = working(Cell(tmp_path, SandboxSettings(mode=kind)))
+    shutil.rmtree(cell.data / "sandbox")
+
+    assert cell.run("echo fine; touch ~/x").stdout == "fine\n"
+
+
+def test_a_list_of_hosts_takes_bubblewrap(tmp_path: Path) -> None:
+    """Landlock cannot hold a list: nothing is reached then, and the state says so."""
+    with telling(("127.0.0.1", 0), family=socket.AF_INET) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        cell = working(Cell(tmp_path, SandboxSettings(mode="landlock", network=(address,))))
+        done = cell.run(f"curl -sS -m 3 http://{address}/")
+
+    assert CANARY not in done.stdout
+    assert "the network is off" in cell.sandbox.state(cell.workspace).text
+
+
+def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
+    """A directory to write that is not there is named, instead of half a sandbox."""
+    cell = Cell(tmp_path, SandboxSettings(write=(str(tmp_path / "none"),)))
+
+    assert "tools.sandbox.write names" in cell.sandbox.state(cell.workspace).text

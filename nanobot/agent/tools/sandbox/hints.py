@@ -35,12 +35,13 @@ class View:
     has_own_tmp: bool
 
     @classmethod
-    def of(cls, policy: Policy, *, has_own_tmp: bool) -> "View":
+    def of(cls, policy: Policy, *, is_landlock: bool) -> "View":
         """Return the view of a policy."""
         places = policy.places
-        own = ("/tmp", "/var/tmp", HOME) if has_own_tmp else (places.home, places.tmp)
+        own = (places.home, places.tmp) if is_landlock else ("/tmp", "/var/tmp", HOME)
         read = (*policy.read, *(link for _, link in policy.links), *_KERNEL)
-        return cls((*policy.write, *own), read, policy.network, has_own_tmp)
+        network = "off" if is_landlock and policy.network != "on" else policy.network
+        return cls((*policy.write, *own), read, network, not is_landlock)
 
 
 def hint(output: str, view: View, *, elsewhere: Callable[[str], str | None]) -> str:

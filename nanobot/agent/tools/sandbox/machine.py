@@ -85,6 +85,10 @@ def place(workspace: Path, data_dir: Path, *, uid: int, gid: int) -> Places:
     _put(root / "passwd", users.encode())
     _put(root / "group", f"root:x:0:\nagent:x:{gid}:\nnogroup:x:65534:\n".encode())
     _tidy(own / "tmp", before=time.time() - _TIDY_S)
+    for path in root.iterdir():  # what is in use is touched with each command, and made anew if it is gone
+        with contextlib.suppress(OSError):
+            if path.is_file() and path.stat().st_mtime < time.time() - _TIDY_S:
+                path.unlink()
     return Places(workspace=real, home=str(own / "home"), tmp=str(own / "tmp"), identity=str(root))
 
 

@@ -80,6 +80,16 @@ class Ready:
         groups = make_groups(self.policy.limits) if self.policy.is_root else ()
         return Own(tuple(shared), groups)
 
+    def is_whole(self) -> bool:
+        """Whether what was written for it is still there; marks it as in use."""
+        places = self.policy.places
+        try:
+            for path in (self.files.orders, self.files.options or self.files.orders):
+                os.utime(path)
+        except OSError:
+            return False
+        return os.path.isdir(places.home) and os.path.isdir(places.tmp)
+
     def must_be_unmoved(self) -> None:
         """Refuse if a directory that is opened has become a link: it would open what the link names."""
         for path in self.policy.write:

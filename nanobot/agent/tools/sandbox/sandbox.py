@@ -73,7 +73,7 @@ class Sandbox:
         ready = self._get_ready(workspace)
         if isinstance(ready, State):
             return ""
-        view = View.of(ready.policy, has_own_tmp=ready.state.kind == "bwrap")
+        view = View.of(ready.policy, is_landlock=ready.state.kind == "landlock")
         return hint(output, view, elsewhere=lambda name: shutil.which(name, path=self.path))
 
     def state(self, workspace: Path) -> State:
@@ -98,9 +98,10 @@ class Sandbox:
             return State("off")
         key = os.path.realpath(workspace)
         with self._lock:
-            if key not in self._ready:
-                self._ready[key] = self._try(Path(key))
-            return self._ready[key]
+            known = self._ready.get(key)
+            if known is None or (isinstance(known, Ready) and not known.is_whole()):
+                known = self._ready[key] = self._try(Path(key))
+            return known
 
     def _try(self, workspace: Path) -> State | Ready:
         if sys.platform != "linux":
@@ -114,9 +115,15 @@ class Sandbox:
             ready = prepared(replace(state, why=tuple(why)), policy, self.data_dir / "sandbox")
             fault = ready if isinstance(ready, str) else ready.fault()
             if isinstance(ready, Ready) and fault is None:
-                return ready
+                return ready if state.kind == "bwrap" else self._with_caveat(ready)
             why.append(f"{state.bwrap or 'Landlock'}: {fault}")
         return State("none", tuple(why or ["bubblewrap is not installed"]))
+
+    def _with_caveat(self, ready: Ready) -> Ready:
+        if isinstance(self.network, str):
+            return ready
+        caveat = "tools.sandbox.network lists hosts, which takes bubblewrap: the network is off"
+        return replace(ready, state=replace(ready.state, why=(*ready.state.why, caveat)))
 
     def _named(self, command: str) -> list[str]:
         """Return the received files that a command line names: their names are secrets of who was told them."""
@@ -126,6 +133,9 @@ class Sandbox:
 
     def _plan(self, workspace: Path) -> Policy:
         settings = self.settings
+        write = [os.path.realpath(os.path.expanduser(path)) for path in settings.write]
+        if missing := next((path for path in write if not os.path.isdir(path)), None):
+            raise Unusable(f"tools.sandbox.write names {missing!r}, which is no directory; make it, or take it out")
         found = machine.look(home=self.home)
         service = [os.path.join(self.home, ".nanobot", "nanobot.env")] if self.home else []
         return plan(
@@ -141,7 +151,7 @@ class Sandbox:
             network=settings.network,
             limits=Limits(settings.memory_mb, settings.processes, settings.file_mb, settings.cpu_s),
             read=[os.path.realpath(os.path.expanduser(path)) for path in settings.read],
-            write=[os.path.realpath(os.path.expanduser(path)) for path in settings.write],
+            write=write,
         )
 
     def _candidates(self) -> list[State]:
