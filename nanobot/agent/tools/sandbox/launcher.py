@@ -9,14 +9,12 @@ It promises that the command runs confined or not at all: whatever cannot be don
 Source: landlock(7), capabilities(7), seccomp(2)
 """
 
-import array
-import base64
+import binascii
 import ctypes
 import json
 import os
 import resource
 import signal
-import socket
 import struct
 import sys
 from typing import Any
@@ -54,7 +52,7 @@ def main(arguments: list[str]) -> int:
     grants = orders["landlock"]
     _restrict({**grants, "shared": shared} if grants else {})
     if orders["seccomp"]:
-        _filter(base64.b64decode(orders["seccomp"]))
+        _filter(binascii.a2b_base64(orders["seccomp"]))
     os.execvp(command[0], command)
     return 126
 
@@ -86,6 +84,9 @@ def _running() -> int:
 
 def _listen(*, fd: int, port: int) -> None:
     """Hand a listening socket of this network namespace to the proxy outside, which answers on it."""
+    import array  # here: loading these two takes as long as everything else does, and only a list of hosts needs them
+    import socket
+
     with socket.socket() as listener, socket.socket(fileno=fd) as outside:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
