@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.settings import AgentSettings
+from nanobot.agent.tools.settings import ToolSettings
 from nanobot.app import Nanobot
 from nanobot.bus.events import Acceptance, Accepted, Duplicate, InboundMessage, Route, Unkept, session_key
-from nanobot.bus.runtime_events import RuntimeEvent, ToolStarted
+from nanobot.bus.runtime_events import RuntimeEvent, ToolStarted, Waiting
 from nanobot.channels.base import Accept, Capabilities, OutboundPart
 from nanobot.channels.manager import ChannelManager
 from nanobot.config.settings import Settings
@@ -25,7 +26,7 @@ from nanobot.session.entries import Finished
 from nanobot.session.settings import SessionSettings
 from tests.crash import scripted
 from tests.fakes.disk import FaultyDisk
-from tests.fakes.llm_server import LLMServer, Reply
+from tests.fakes.llm_server import Call, LLMServer, Reply
 
 CODES = (errno.ENOSPC, errno.EIO, errno.EROFS)
 MOST_CALLS = 400  # of one kind in the Turn; far more than there are
@@ -357,3 +358,31 @@ async def test_a_log_that_cannot_be_read_for_a_moment_is_read_again(tmp_path: Pa
 
     assert taken == Accepted()
     assert two.person.texts[0].startswith("echo: after")
+
+
+async def test_a_decision_is_synced_before_it_is_answered(tmp_path: Path) -> None:
+    """Whoever decides about a call that waits hears of it when it is on the disk, and not before."""
+    disk = FaultyDisk()
+    async with LLMServer([Reply(tool_calls=[Call("exec", {"command": "true"})]), Reply("done")]) as server:
+        asking = settings(server, tmp_path).model_copy(update={"tools": ToolSettings(ask_before=("exec",))})
+        bot = Nanobot(asking, environ={}, disk=disk)
+        waiting = asyncio.Event()
+        bot.events.observe(lambda event: waiting.set() if isinstance(event, Waiting) else None)
+        async with bot, asyncio.TaskGroup() as group:
+            running = group.create_task(bot.run())
+            route = Route("test", "1")
+            await bot.accept(
+                InboundMessage(
+                    id="test:1:1", session_key="test:1", sender="42", text="go", route=route, at=datetime.now(UTC)
+                )
+            )
+            await waiting.wait()
+            disk.gate.clear()
+            deciding = asyncio.create_task(bot.decide("test:1", "deny", by="42", role="owner"))
+            await asyncio.wait({deciding}, timeout=0.1)
+            early = deciding.done()
+            disk.gate.set()
+            told = await deciding
+            running.cancel()
+
+    assert (early, told) == (False, "exec may not run.")
