@@ -1,8 +1,8 @@
 """Run one command: ``python -I -S __main__.py DIRECTORY``.
 
 The first line of stdin is the job (JSON); further lines are what the daemon wants (``input``, ``eof``, ``until``, ``end``); end of
-file means that the daemon let go or is gone.  Then, as at the deadline, the command and all its descendants get TERM, and KILL a
-second later.  What a command leaves running when it ends is ended too.  Stdout tells the daemon, a JSON line each, whether the
+file means that the daemon let go or is gone.  Then, as at the deadline, the command and all its descendants get TERM, and KILL
+soon after.  What a command leaves running when it ends is ended too.  Stdout tells the daemon, a JSON line each, whether the
 command waits for input (``waits``) and how many bytes of it were taken (``taken``).
 
 It promises to end soon after the command does, whatever holds the pipe; to use bounded memory and disk for any output; and that
@@ -29,6 +29,7 @@ from nanobot.supervisor.tree import become_reaper, descendants, kill_all, send, 
 from nanobot.supervisor.waiting import waits
 
 KILL_AFTER_S = 1.0
+KILL_HUNG_AFTER_S = 0.5  # one that has had its time gets less
 GOING_S = 0.1  # a namespace is ended by its own end: its processes are on their way and left nothing running
 REST_S = 0.3  # what a command left running gets to end by itself
 DRAIN_S = 0.25  # how long a pipe is read on after the command itself has ended
@@ -136,7 +137,7 @@ class Supervision:
             self._drain(DRAIN_S)
             rest = self._end_rest()
         else:
-            self._end()
+            self._end_within(KILL_HUNG_AFTER_S if reason == "timeout" else KILL_AFTER_S)
         code = self.code
         return {
             "reason": reason,
@@ -283,9 +284,6 @@ class Supervision:
             return 0
         self._end_within(REST_S)
         return max(rest, 1)
-
-    def _end(self) -> None:
-        self._end_within(KILL_AFTER_S)
 
     def _end_within(self, grace_s: float) -> None:
         """TERM to all, then KILL to all that are left."""
