@@ -150,6 +150,7 @@ class Nanobot:
                 self._rule_gate(),
                 AskUnsandboxed(self.sandbox),
             ],
+            jobs=self.jobs,
             media=self._media,
             max_file_bytes=max_file_bytes,
         )

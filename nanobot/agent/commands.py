@@ -29,6 +29,10 @@ class CommandContext:
     out and returns a sentence.  ``take_back_files`` puts back the files that a Turn wrote and returns their names, or raises
     ``NotUndone``.  ``decide`` answers a question that waits (the oldest one, unless it is named) and returns a sentence.  ``role``
     is that of whoever typed it; ``restart`` is None where there is no daemon.
+    ``stop`` stops the session's running Turn and returns what was running (None if nothing was).  ``jobs`` names the
+    background jobs that run.  ``compact`` carries ``/compact`` out and returns a sentence.  ``take_back_files`` puts back the files
+    that a Turn wrote and returns their names, or raises ``NotUndone``.  ``decide`` answers a question that waits (the oldest one,
+    unless it is named) and returns a sentence.
     """
 
     session: Session
@@ -37,6 +41,7 @@ class CommandContext:
     providers: Sequence[str]
     status: Callable[[], str]
     stop: Callable[[], str | None]
+    jobs: Callable[[], Sequence[str]]
     compact: Callable[[str], Awaitable[str]]
     take_back_files: Callable[[str], Awaitable[Sequence[str]]]
     decide: Callable[[Decision, str], str]
@@ -136,11 +141,17 @@ def _new(context: CommandContext, rest: str) -> Outcome:
 
 def _stop(context: CommandContext, rest: str) -> Outcome:
     stopped = context.stop()
-    return Outcome(text="Nothing is running." if stopped is None else f"Stopped{stopped and ': ' + stopped}.")
+    text = "Nothing is running." if stopped is None else f"Stopped{stopped and ': ' + stopped}."
+    return Outcome(text="\n".join([text, *_in_background(context)]))
+
+
+def _in_background(context: CommandContext) -> list[str]:
+    jobs = context.jobs()
+    return [f"In the background goes on: {', '.join(jobs)}."] if jobs else []
 
 
 def _status(context: CommandContext, rest: str) -> Outcome:
-    return Outcome(text=context.status())
+    return Outcome(text="\n".join([context.status(), *_in_background(context)]))
 
 
 def _model(context: CommandContext, rest: str) -> Outcome:

@@ -32,6 +32,7 @@ _OVERHEARD_CHARS = 6_000
 _OVERHEARD_LINE_CHARS = 500
 _FILES = ("AGENTS.md", "SOUL.md", "USER.md")
 _MOST_CHARS = 12_000  # of each workspace file; more would crowd out the conversation
+_MOST_NEWS_CHARS = 600
 _OLD_S = 300  # a message older than this says when it was sent
 
 
@@ -79,12 +80,20 @@ class ContextBuilder:
         """
         texts = [_overheard(overheard), *(clean_text(_with_files(message)) for message in inbound)]
         block = self._block(inbound[0], now)
+        self, inbound: Sequence[InboundMessage], *, now: datetime, entry: EntryId, jobs: str = ""
+    ) -> UserMessage:
+        """Return the message that takes up these inbounds, exactly as the model will get it now and later.
+
+        ``jobs`` is what is to be told about background jobs.
+        """
+        texts = [clean_text(_with_files(message)) for message in inbound]
+        block = self._block(inbound[0], now, jobs)
         text = "\n\n".join([*filter(None, texts), block])
         images = [_image(media) for message in inbound for media in message.media if _is_image(media)]
         parts: tuple[Part, ...] = (*images, TextPart(text))
         return UserMessage(parts, entry=entry)
 
-    def _block(self, message: InboundMessage, now: datetime) -> str:
+    def _block(self, message: InboundMessage, now: datetime, jobs: str) -> str:
         local = now.astimezone(self.zone)
         channel = message.session_key.partition(":")[0]
         parts = [f"{local:%Y-%m-%d %H:%M} {_offset(local)}", channel]
@@ -92,6 +101,8 @@ class ContextBuilder:
             parts.append(f"from {_one_line(message.sender_name)}")
         if (now - message.at).total_seconds() > _OLD_S:
             parts.append(f"sent {message.at.astimezone(self.zone):%Y-%m-%d %H:%M}")
+        if jobs:
+            parts.append(f"background jobs: {_one_line(jobs, _MOST_NEWS_CHARS)}")
         return f"[{' · '.join(parts)}]"
 
 
@@ -115,8 +126,8 @@ def _offset(local: datetime) -> str:
     return f"{text[:3]}:{text[3:5]}"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(clean_text(text).replace("[", "(").replace("]", ")").split())[:80]
+def _one_line(text: str, most: int = 80) -> str:
+    return " ".join(clean_text(text).replace("[", "(").replace("]", ")").split())[:most]
 
 
 def _is_image(media: Media) -> bool:

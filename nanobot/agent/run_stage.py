@@ -25,6 +25,7 @@ from nanobot.agent.slots import Slot
 from nanobot.agent.spec import AgentRunResult, AgentRunSpec
 from nanobot.agent.taking import steering
 from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.jobs import Jobs
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import Running, TurnContext
 from nanobot.agent.undo import file_changes, prune_scratch, take_back
@@ -58,6 +59,7 @@ class RunStage:
     gates: Sequence[Gate] = ()
     ratios: Ratios = field(default_factory=Ratios)
     memos: Memos = field(default_factory=Memos)
+    jobs: Jobs = field(default_factory=lambda: Jobs(Path("/nonexistent")))  # none are ever started there
     media: Path | None = None
     max_file_bytes: Callable[[Route], int | None] = lambda route: None
     comply_s: float = 15.0  # for a stopped run to end: longer than exec takes to end a whole tree of processes

@@ -131,6 +131,7 @@ class Stages:
             return "ok"
         entry = session.log.new_id()
         user = stage.builder.user_message(taken, now=stage.now(), entry=entry, overheard=session.log.overheard)
+        user = stage.builder.user_message(taken, now=stage.now(), entry=entry, jobs=stage.jobs.news(session.key))
         if context.retries is not None:
             user = _said_in(session, context.retries, entry) or user
         started = Started(
@@ -312,6 +313,7 @@ class Stages:
             providers=self.models.providers,
             status=lambda: self._status(session, model, running),
             stop=stop,
+            jobs=lambda: [job.line for job in self.run_stage.jobs.running(session.key)],
             compact=lambda rest: self.compactor.now(session, model, rest),
             take_back_files=lambda turn: self.run_stage.take_back_files(session, turn),
             role=message.role,

@@ -45,6 +45,8 @@ def render(status: object) -> str:
     lines += [str(server["line"]) for server in facts.get("mcp", ())]
     lines += [f"Running: {turn['session']} ({turn['doing']})" for turn in facts["turns"]] or ["Running: nothing"]
     lines.append(f"Waiting: {facts['pending']} messages")
+    if facts.get("jobs"):
+        lines.append(f"Background jobs: {facts['jobs']}")
     if facts["health_url"]:
         lines.append(f"Health: {facts['health_url']}/healthz")
     lines += [f"Problem: {problem}" for problem in facts["problems"]] or ["Problems: none"]

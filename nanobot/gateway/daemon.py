@@ -291,6 +291,7 @@ class Gateway:
             ],
             "turns": [{"session": key, "doing": doing} for key, doing in self.bot.loop.running.items()],
             "mcp": [{"name": name, "state": state, "line": line} for name, state, line in self.bot.mcp.states()],
+            "jobs": self.bot.jobs.count,
             "pending": facts.pending,
             "disk": facts.refusing,
             "loop_lag_s": round(facts.lag_s, 3),

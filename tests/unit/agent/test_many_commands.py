@@ -15,7 +15,7 @@ from nanobot.agent.tools.command import Launcher, child_environment
 from nanobot.agent.tools.jobs import Jobs
 from nanobot.agent.tools.paths import PathRules
 from nanobot.agent.tools.shell import Exec
-from nanobot.messages import ToolMessage
+from nanobot.messages import JsonObject, ToolMessage
 from nanobot.providers.base import Emit, LLMRequest, LLMResponse
 from nanobot.supervisor import SCRIPT
 from tests.fakes.agent import Agent
@@ -43,7 +43,7 @@ class Model:
             return says("done")
         number = int(request.cache_key.rpartition(":")[2])
         name, _, value = MARK.partition("=")
-        arguments = {
+        arguments: JsonObject = {
             "command": self._commands[number % len(self._commands)],
             "timeout_s": TIMEOUT_S,
             "env": {name: value},
