@@ -73,20 +73,13 @@ class ContextBuilder:
         now: datetime,
         entry: EntryId,
         overheard: Sequence[InboundMessage] = (),
+        jobs: str = "",
     ) -> UserMessage:
         """Return the message that takes up these inbounds, exactly as the model will get it now and later.
 
-        ``overheard`` is what was said in the chat before, and not to us.
+        ``overheard`` is what was said in the chat before, and not to us; ``jobs`` what is to be told about background jobs.
         """
         texts = [_overheard(overheard), *(clean_text(_with_files(message)) for message in inbound)]
-        block = self._block(inbound[0], now)
-        self, inbound: Sequence[InboundMessage], *, now: datetime, entry: EntryId, jobs: str = ""
-    ) -> UserMessage:
-        """Return the message that takes up these inbounds, exactly as the model will get it now and later.
-
-        ``jobs`` is what is to be told about background jobs.
-        """
-        texts = [clean_text(_with_files(message)) for message in inbound]
         block = self._block(inbound[0], now, jobs)
         text = "\n\n".join([*filter(None, texts), block])
         images = [_image(media) for message in inbound for media in message.media if _is_image(media)]

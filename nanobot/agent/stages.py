@@ -130,8 +130,13 @@ class Stages:
             context.run = AgentRunResult(final_content="", stop_reason="shutdown")  # it waits, and is taken up again
             return "ok"
         entry = session.log.new_id()
-        user = stage.builder.user_message(taken, now=stage.now(), entry=entry, overheard=session.log.overheard)
-        user = stage.builder.user_message(taken, now=stage.now(), entry=entry, jobs=stage.jobs.news(session.key))
+        user = stage.builder.user_message(
+            taken,
+            now=stage.now(),
+            entry=entry,
+            overheard=session.log.overheard,
+            jobs=stage.jobs.news(session.key),
+        )
         if context.retries is not None:
             user = _said_in(session, context.retries, entry) or user
         started = Started(
