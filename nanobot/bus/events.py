@@ -123,7 +123,7 @@ class OutboundMessage:
 
     ``parts`` are ``[start, end)`` offsets into ``text`` in code points; ``states`` is what the log knows of each part (``owed``,
     ``sending``, ``reserving``, ``reserved``, or one that is ``SETTLED``), ``refs`` the platform's message id of each, where one is
-    known.
+    known.  ``surplus`` are messages of a draft that was longer than the answer: an earlier process left them.
     """
 
     out: str
@@ -135,6 +135,7 @@ class OutboundMessage:
     refs: tuple[str | None, ...] = ()
     media: Media | None = None
     anew: bool = False
+    surplus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

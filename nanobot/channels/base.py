@@ -90,7 +90,8 @@ class OutboundPart:
     id of a message that was reserved for this part: it is edited instead of sending another.
 
     A part with ``media`` is that file, with ``text`` as its caption.  With ``anew``, files of the same Turn were sent before this
-    text: what was reserved for it stands above them, and is taken away instead of being edited.
+    text: what was reserved for it stands above them, and is taken away instead of being edited.  ``surplus`` are messages of an
+    earlier process's draft that was longer than its answer; the last part brings them, to be taken away.
     """
 
     out: str
@@ -104,6 +105,7 @@ class OutboundPart:
     ref: str | None = None
     media: Media | None = None
     anew: bool = False
+    surplus: tuple[str, ...] = ()
 
 
 class Channel(Protocol):

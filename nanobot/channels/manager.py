@@ -185,6 +185,7 @@ def open_parts(message: OutboundMessage) -> list[OutboundPart]:
                 ref=message.refs[index] if index < len(message.refs) else None,
                 media=message.media if index == 0 else None,
                 anew=message.anew,
+                surplus=message.surplus if index + 1 == len(message.parts) else (),
             )
         )
     return parts

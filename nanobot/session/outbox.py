@@ -40,7 +40,7 @@ class Outbox:
         """Take up what a Turn (which ``began`` there) or a command owes; the text stands at ``anchor``."""
         for message in messages:
             early = self._early.pop(message.out, None)
-            self.owed[message.out] = message
+            self.owed[message.out] = replace(message, surplus=_surplus(early or (), len(message.parts)))
             self.anchors[message.out] = began if early and began else anchor
             for delivery in early or ():
                 self.deliver(delivery)
@@ -74,3 +74,8 @@ class Outbox:
     def _forget(self, out: str) -> None:
         del self.owed[out]
         del self.anchors[out]
+
+
+def _surplus(early: Collection[Delivery], count: int) -> tuple[str, ...]:
+    """Return the messages that a draft reserved beyond the ``count`` parts of its answer."""
+    return tuple(one.ref for one in early if one.part >= count and one.ref)

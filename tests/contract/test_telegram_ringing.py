@@ -121,6 +121,17 @@ async def test_a_long_answer_rings_in_order(tmp_path: Path) -> None:
     assert len(rig.server.sent("deleteMessage")) == count
 
 
+async def test_a_draft_longer_than_its_answer_leaves_nothing_behind_after_a_kill(tmp_path: Path) -> None:
+    """The next process takes away what the answer does not need: no half of something stays."""
+    async with Rig(tmp_path) as rig:
+        await drafted(rig, LONG, messages=len(split_answer(LONG)))
+        await rig.stop_listening()
+        async with Rig(tmp_path, server=rig.server) as again:
+            await deliver(again, owed("Short.", rig.recorded))
+
+    assert rig.server.chat(1).answers == ["Short."]
+
+
 async def test_an_answer_does_not_begin_to_ring_in_its_middle(tmp_path: Path) -> None:
     """Whether it rings is decided once, however long the delivery takes."""
     async with Rig(tmp_path, ring_after_s=100.0) as rig:

@@ -8,6 +8,7 @@ the part is sent and says that it may be a repeat.
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from nanobot.channels.base import OutboundPart
@@ -19,7 +20,7 @@ from nanobot.channels.telegram.format import MAY_BE_REPEAT, Rendered, prefixed, 
 from nanobot.channels.telegram.live import LiveDraft
 from nanobot.channels.telegram.outbox import Outbox
 from nanobot.channels.telegram.uploads import Uploads
-from nanobot.errors import SendRejected
+from nanobot.errors import ChannelError, SendRejected
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,9 @@ class Answers:
         ref = await (self._send_file(part, file, _notice(part, live)) if file else self._place(part, live))
         if live is not None and part.index + 1 == part.count:
             await self._drafts.finish(live, kept=part.count)
+        for left in part.surplus if live is None else ():
+            with suppress(ChannelError):  # one message too many is the worst that comes of it
+                await self._outbox.take_away(part.route, left)
         return ref
 
     async def _place(self, part: OutboundPart, live: LiveDraft | None) -> str | None:

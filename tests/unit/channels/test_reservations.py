@@ -29,6 +29,14 @@ def test_the_reserved_message_belongs_to_the_answer() -> None:
     assert (owed.states, owed.refs) == (("reserved",), ("77",))
 
 
+def test_messages_of_a_draft_longer_than_its_answer_are_known() -> None:
+    """They are left over in the chat, and have to go."""
+    second = Delivery(id="e3", out="t1.0", part=1, state="reserved", ref="78")
+    owed = folded(draft("reserved", "77"), second).owed["t1.0"]
+
+    assert (owed.refs, owed.surplus) == (("77",), ("78",))
+
+
 def test_a_command_in_between_changes_nothing() -> None:
     """/status during a Turn does not forget its draft."""
     command = Finished(id="e4", inbound=("m2",), stop_reason="command", content="fine")
