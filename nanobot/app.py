@@ -26,6 +26,7 @@ from nanobot.agent.fetching import Fetch, Files, nowhere
 from nanobot.agent.gates import Gate
 from nanobot.agent.head import Heads
 from nanobot.agent.hooks import AgentHook, HookGate
+from nanobot.agent.labels import Labels
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.media import take_in
 from nanobot.agent.models import ConfiguredModels
@@ -41,6 +42,7 @@ from nanobot.agent.tools.mcp.servers import McpServers
 from nanobot.agent.tools.packages import packaged_tools
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.sandbox.sandbox import Sandbox
+from nanobot.agent.tools.secret_paths import SecretPaths
 from nanobot.agent.tools.settings import BUILTIN_TOOLS
 from nanobot.agent.turn import TurnResult
 from nanobot.agent.unsandboxed import AskUnsandboxed
@@ -143,6 +145,7 @@ class Nanobot:
             slots=asyncio.Semaphore(agent.concurrency),
             now=lambda: datetime.now(UTC),
             approvals=Approvals(expires_s=settings.tools.approval_timeout_s),
+            labels=Labels(SecretPaths(settings.tools.secret_paths)),
             files=Files(fetch, agent.fetch_timeout_s),
             gates=[
                 *gates,
@@ -225,7 +228,7 @@ class Nanobot:
     def _rule_gate(self) -> RuleGate:
         given = self.settings.tools
         rules = placed(given.rules, ask_before=given.ask_before, is_confined=given.restrict_to_workspace)
-        return RuleGate(rules, self.tools)
+        return RuleGate(rules, self.tools, outward=given.outward, secret_paths=SecretPaths(given.secret_paths))
 
     @overload
     def tool(self, function: FunctionT, /) -> FunctionT: ...

@@ -93,13 +93,14 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolMessage:
-    """A tool's result as the model sees it (an observation)."""
+    """A tool's result as the model sees it (an observation).  ``origin`` says whose words it is; empty: ours."""
 
     call_id: str
     name: str
     text: str
     is_error: bool = False
     entry: str = ""
+    origin: str = ""
     encoded: dict[Any, Any] = field(default_factory=_cache, init=False, compare=False, repr=False)
 
 
@@ -131,6 +132,8 @@ def as_dict(message: Message) -> JsonObject:
             out = {"role": "tool", "tool_call_id": message.call_id, "name": message.name, "content": message.text}
             if message.is_error:
                 out["is_error"] = True
+            if message.origin:
+                out["origin"] = message.origin
     return out
 
 
@@ -166,6 +169,7 @@ def from_dict(raw: Mapping[str, Any], *, entry: str = "") -> Message:
             text=_flat(raw.get("content")),
             is_error=bool(raw.get("is_error", False)),
             entry=entry,
+            origin=str(raw.get("origin") or ""),
         )
     if role in ("user", "system"):
         origin = "runtime" if role == "system" else raw.get("origin", "user")

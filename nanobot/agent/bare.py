@@ -30,7 +30,13 @@ class MemoryCheckpoint:
         self.messages.append(message)
 
     def result(
-        self, message: ToolMessage, *, blob: BlobId | None, duration_ms: float, media: tuple[Media, ...] = ()
+        self,
+        message: ToolMessage,
+        *,
+        blob: BlobId | None,
+        duration_ms: float,
+        media: tuple[Media, ...] = (),
+        secret: str = "",
     ) -> None:
         """Keep the result."""
         self.messages.append(message)

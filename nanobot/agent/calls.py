@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from nanobot.agent.budget import result_chars
+from nanobot.agent.frames import framed
 from nanobot.agent.gates import Allow, Ask, Deny, review
 from nanobot.agent.repair import INTERRUPTED
 from nanobot.agent.repeats import unchanged
@@ -75,6 +76,7 @@ class CallRunner:
         )
         self._announce(call, prepared.tool.summary(prepared.arguments))
         observation = await self._observe(prepared, context, intent)
+        observation = await self._spec.labels.of(prepared, observation, context.workspace)
         await self._keep(call, prepared, observation)
         if prepared.tool.effect != "pure" and await self._spec.checkpoint.written():
             await asyncio.to_thread(clear_scratch, context.scratch)
@@ -147,11 +149,25 @@ class CallRunner:
         spec = self._spec
         entry = spec.checkpoint.new_id()
         text = self._fitted(call, observation, entry=entry if blob else "").text
+        text = framed(text, observation.origin)
         tool = spec.tools.get(call.name)
         if tool is not None and tool.says_unchanged and not observation.is_error:
             text = unchanged(call.name, text, self._sent()) or text
-        message = ToolMessage(call.id, call.name, text, is_error=observation.is_error, entry=entry)
-        spec.checkpoint.result(message, blob=blob, duration_ms=observation.duration_ms, media=observation.media)
+        message = ToolMessage(
+            call.id,
+            call.name,
+            text,
+            is_error=observation.is_error,
+            entry=entry,
+            origin=observation.origin,
+        )
+        spec.checkpoint.result(
+            message,
+            blob=blob,
+            duration_ms=observation.duration_ms,
+            media=observation.media,
+            secret=observation.secret,
+        )
         self._said(message)
         self.events.append(ToolEvent(call.id, call.name, observation.is_error, observation.duration_ms))
         spec.emit(

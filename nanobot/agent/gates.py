@@ -26,10 +26,14 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A person must decide.  ``why`` is told to them beside the question."""
+    """A person must decide.  ``why`` is told to them beside the question.
+
+    ``is_guard`` asks for the sake of what the conversation holds: what a person allowed for other reasons does not count then.
+    """
 
     question: str
     why: str = ""
+    is_guard: bool = False
 
 
 Verdict: TypeAlias = Allow | Deny | Ask

@@ -17,6 +17,7 @@ log remembers what it said); passes take their boundaries as an argument.  So wh
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from nanobot.agent.frames import framed, unframed
 from nanobot.agent.repair import derived, repair
 from nanobot.agent.snip import snip_history
 from nanobot.agent.tools.results import safe_cut
@@ -140,9 +141,10 @@ def _placeholder(message: ToolMessage) -> Message:
 
 
 def _shortened(message: ToolMessage, allowed: int) -> Message:
-    text = message.text
-    if len(text) <= allowed:
+    if len(message.text) <= allowed:
         return message
+    text = unframed(message.text)
+    allowed = max(0, allowed - (len(message.text) - len(text)))
 
     def cut() -> Message:
         how = f'; read_result("{message.entry}") shows all'
@@ -150,7 +152,7 @@ def _shortened(message: ToolMessage, allowed: int) -> Message:
         keep = max(0, allowed - len(note))
         head = text[: safe_cut(text, keep * 2 // 3)]
         tail = text[len(text) - (keep - len(head)) :]
-        return replace(message, text=(head + note + (tail if keep else "")).strip())
+        return replace(message, text=framed((head + note + (tail if keep else "")).strip(), message.origin))
 
     return derived(message, ("limited", allowed), cut)
 

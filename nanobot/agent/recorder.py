@@ -55,7 +55,13 @@ class TurnRecorder:
         )
 
     def result(
-        self, message: ToolMessage, *, blob: BlobId | None, duration_ms: float, media: tuple[Media, ...] = ()
+        self,
+        message: ToolMessage,
+        *,
+        blob: BlobId | None,
+        duration_ms: float,
+        media: tuple[Media, ...] = (),
+        secret: str = "",
     ) -> None:
         """Log a call's result, and with it what is owed from then on."""
         step = Step(
@@ -65,6 +71,7 @@ class TurnRecorder:
             blob=blob,
             duration_ms=round(duration_ms, 1),
             media=media,
+            secret=secret,
         )
         self._result = self._session.append(step)
 
@@ -81,9 +88,12 @@ class TurnRecorder:
         """Log a message that the runner adds itself."""
         self._session.append(Step(id=message.entry, turn=self._turn, message=message))
 
-    def steered(self, message: UserMessage, inbound: tuple[str, ...]) -> None:
+    def steered(
+        self, message: UserMessage, inbound: tuple[str, ...], *, origins: tuple[str, ...] = (), secret: str = ""
+    ) -> None:
         """Log a user message that came in while the Turn ran."""
-        self._session.append(Step(id=message.entry, turn=self._turn, message=message, inbound=inbound))
+        step = Step(id=message.entry, turn=self._turn, message=message, inbound=inbound, origins=origins, secret=secret)
+        self._session.append(step)
 
     def cut_off(self, text: str) -> EntryId:
         """Log what people saw of an answer that did not end; return its entry."""

@@ -29,6 +29,7 @@ MEMBERS_GET = (
     "members of a group can have files of the workspace read and things looked up, no more;"
     " an owner can allow more with tools.rules"
 )
+FOR_MEMBERS = "the default for members of groups"
 _SHELL = re.compile(r"""[;&|<>$`"'\\(){}\[\]*?~#!^\n\r]""")
 
 
@@ -71,13 +72,17 @@ def placed(rules: Iterable[Rule], *, ask_before: Iterable[str] = (), is_confined
     return (
         *(Placed(f"tools.rules[{at}]", rule) for at, rule in enumerate(rules)),
         *(Placed("tools.ask_before", Rule(tool=(name,), action="ask")) for name in ask_before),
-        *(Placed("the default for members of groups", rule) for rule in members),
+        *(Placed(FOR_MEMBERS, rule) for rule in members),
     )
 
 
 def decide(rules: Sequence[Placed], call: ToolCall, arguments: Mapping[str, object], facts: Facts) -> Verdict:
     """Return what the first rule that is like the call says; without one, the call is allowed."""
-    found = deciding(rules, call, arguments, facts)
+    return verdict(deciding(rules, call, arguments, facts), call)
+
+
+def verdict(found: Placed | None, call: ToolCall) -> Verdict:
+    """Return what a rule says about a call that it is like."""
     if found is None:
         return Allow()
     match found.rule.action:

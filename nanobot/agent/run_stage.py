@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,19 +13,22 @@ from nanobot.agent.approvals import Approvals, Asking
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.counting import counter_for
 from nanobot.agent.fetching import Files
+from nanobot.agent.frames import unframed
 from nanobot.agent.gates import Gate
 from nanobot.agent.head import FrozenHead
+from nanobot.agent.labels import Labels, origins_of
 from nanobot.agent.memo import Memos
 from nanobot.agent.meter import Ratios, known_window, last_reported
 from nanobot.agent.models import Model
 from nanobot.agent.passes import Boundaries, at_cuts
 from nanobot.agent.recorder import TurnRecorder
+from nanobot.agent.repair import is_person
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.settings import AgentSettings
 from nanobot.agent.slots import Slot
 from nanobot.agent.spec import AgentRunResult, AgentRunSpec
 from nanobot.agent.taking import steering
-from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.base import Sourced, Standing, ToolContext
 from nanobot.agent.tools.jobs import Jobs
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import Running, TurnContext
@@ -32,7 +36,9 @@ from nanobot.agent.undo import file_changes, prune_scratch, take_back
 from nanobot.agent.watched import WatchedEmit
 from nanobot.bus.events import Route
 from nanobot.messages import ToolCall, UserMessage
+from nanobot.session.entries import EntryId
 from nanobot.session.files import stem
+from nanobot.session.log import number
 from nanobot.session.manager import Session
 
 log = logging.getLogger(__name__)
@@ -57,6 +63,7 @@ class RunStage:
     approvals: Approvals
     files: Files = field(default_factory=Files)
     gates: Sequence[Gate] = ()
+    labels: Labels = field(default_factory=Labels)
     ratios: Ratios = field(default_factory=Ratios)
     memos: Memos = field(default_factory=Memos)
     jobs: Jobs = field(default_factory=lambda: Jobs(Path("/nonexistent")))  # none are ever started there
@@ -168,6 +175,7 @@ class RunStage:
             temperature=settings.temperature,
             reasoning_effort=settings.reasoning_effort,
             gates=self.gates,
+            labels=self.labels,
             boundaries=self.boundaries(session),
             ratios=self.ratios,
             counter=counter_for(model.model) if settings.exact_tokens else None,
@@ -197,10 +205,10 @@ class RunStage:
         if not taken:
             return ()
         ids = tuple(message.id for message in taken)
-        user = self.builder.user_message(
-            taken, now=self.now(), entry=recorder.new_id(), overheard=context.session.log.overheard
-        )
-        recorder.steered(user, ids)
+        overheard = context.session.log.overheard
+        user = self.builder.user_message(taken, now=self.now(), entry=recorder.new_id(), overheard=overheard)
+        secret = "a key in a message" if any(self.tools.holds_secret(message.text) for message in taken) else ""
+        recorder.steered(user, ids, origins=origins_of(taken, overheard), secret=secret)
         context.running.inbound += ids
         return (user,)
 
@@ -236,11 +244,32 @@ class RunStage:
             role=opened.role if opened else "user",
             workspace=self.builder.workspace,
             scratch=self._scratch_of(session) / context.turn,
-            full_result=session.full_result,
             media=self.media,
             max_file_bytes=self.max_file_bytes(opened.route) if opened and opened.route else None,
             session_files=self._scratch_of(session),
+            full_result=lambda entry: _full_result(session, entry),
+            standing=lambda: _standing(session),
         )
+
+
+async def _full_result(session: Session, entry: EntryId) -> str | Sourced:
+    text, origin = await session.result(entry)
+    return Sourced(unframed(text), origin) if origin else text
+
+
+def _standing(session: Session) -> Standing:
+    marks = session.log.marks
+    return Standing(marks.untrusted, marks.secrets, lambda word: _said(session, word))
+
+
+def _said(session: Session, word: str) -> bool:
+    """Say whether an owner or a user wrote this word, by itself."""
+    whole = re.compile(rf"(?<![^\s<>\"'(\[]){re.escape(word)}(?![^\s<>\"')\],.!?;])")
+    return any(
+        whole.search(row.message.text)
+        for row in session.log.rows
+        if is_person(row.message) and not session.log.marks.is_a_strangers(number(row.entry))
+    )
 
 
 def _ended_late(child: asyncio.Task[AgentRunResult]) -> None:

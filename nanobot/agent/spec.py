@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 from nanobot.agent.bare import MemoryCheckpoint, bare_context, unheard, unsteered
 from nanobot.agent.gates import Gate
 from nanobot.agent.govern import Decided
+from nanobot.agent.labels import Labels
 from nanobot.agent.memo import Memo
 from nanobot.agent.meter import Ratios, Reported
 from nanobot.agent.passes import Boundaries
@@ -31,9 +32,18 @@ class Checkpoint(Protocol):
         ...
 
     def result(
-        self, message: ToolMessage, *, blob: BlobId | None, duration_ms: float, media: tuple[Media, ...] = ()
+        self,
+        message: ToolMessage,
+        *,
+        blob: BlobId | None,
+        duration_ms: float,
+        media: tuple[Media, ...] = (),
+        secret: str = "",
     ) -> None:
-        """Log a call's result; ``blob`` holds the full text of one that was cut, ``media`` is owed to the Turn's chat."""
+        """Log a call's result.
+
+        ``blob`` holds the full text of one that was cut, ``media`` is owed to the Turn's chat, ``secret`` says what of it is secret.
+        """
         ...
 
     async def written(self) -> bool:
@@ -72,6 +82,7 @@ class AgentRunSpec:
         counter: counts a text's tokens exactly, where something can.
         ask: has a person decide about a call; returns why it may not run, or None if it may.  None where nobody can be asked.
         steer: returns (and logs) user messages that came in meanwhile; asked at the top of each iteration.
+        labels: tells whose words a result is, and what of it is secret.
         context: what tools may know; the call id is filled in for each call.
     """
 
@@ -89,6 +100,7 @@ class AgentRunSpec:
     temperature: float | None = None
     reasoning_effort: Literal["low", "medium", "high"] | None = None
     gates: Sequence[Gate] = ()
+    labels: Labels = field(default_factory=Labels)
     boundaries: Boundaries = field(default_factory=Boundaries)
     ratios: Ratios = field(default_factory=Ratios)
     reported: Reported | None = None

@@ -15,6 +15,7 @@ from nanobot.agent.closing import Split, closing_results, noticed, owed_to, told
 from nanobot.agent.commands import CommandContext, Outcome
 from nanobot.agent.fetching import without_files
 from nanobot.agent.head import Heads
+from nanobot.agent.labels import origins_of
 from nanobot.agent.meter import known_window
 from nanobot.agent.models import Model, Models
 from nanobot.agent.passes import govern
@@ -149,6 +150,8 @@ class Stages:
             sender=message.sender,
             at=stage.now().isoformat(timespec="seconds"),
             undoes=context.retries,
+            origins=origins_of(taken),
+            secret="a key in a message" if any(stage.tools.holds_secret(one.text) for one in taken) else "",
         )
         session.append(started)
         context.running.inbound += [one for one in started.inbound if one not in context.running.inbound]

@@ -96,6 +96,7 @@ class InboundMessage:
     duplicate.  ``route`` is None for direct calls: nothing is owed then.  ``at`` carries a zone.  ``replaces`` is the id of the
     message that this is a newer version of: as long as nothing took that one up, this one takes its place.  ``overheard`` says that
     it was not said to us: it waits for nothing, and is told with the next message that was.
+    ``origins`` name those whose words are in the text besides the sender's, as when it was forwarded.
     """
 
     id: str
@@ -109,6 +110,7 @@ class InboundMessage:
     media: tuple[Media, ...] = ()
     replaces: str = ""
     overheard: bool = False
+    origins: tuple[str, ...] = ()
 
 
 SETTLED = frozenset({"sent", "refused", "withdrawn"})  # states of a part with which nothing is to be done any more

@@ -237,6 +237,7 @@ _WRITE: dict[str, Callable[[Any], JsonValue]] = {
     "closes": lambda closes: [as_dict(message) for message in closes],
     "lines": list,
     "sources": list,
+    "origins": list,
 }
 _READ: dict[str, Callable[[Any], Any]] = {
     "id": _str,
@@ -251,6 +252,8 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "owed": _owed_in,
     "sources": _strings,
     "lines": lambda raw: tuple(_int(item) for item in raw),
+    "origins": _strings,
+    "secret": _str,
     "text": _str,
     "turn": _optional(_str),
     "n": _int,

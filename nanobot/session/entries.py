@@ -35,7 +35,10 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """A Turn took up these inbounds; ``message`` is the user message exactly as the model gets it."""
+    """A Turn took up these inbounds; ``message`` is the user message exactly as the model gets it.
+
+    ``origins`` name those whose words are in it besides the sender's; ``secret`` says what of it is secret.
+    """
 
     id: EntryId
     turn: str
@@ -46,11 +49,16 @@ class Started:
     sender: str = ""
     at: str = ""  # ISO 8601 with zone
     undoes: str | None = None  # a Turn that this one takes the place of (retry)
+    origins: tuple[str, ...] = ()
+    secret: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One message of a running Turn (type ``message`` on disk): the model's, a tool's, a steered or a runtime one."""
+    """One message of a running Turn (type ``message`` on disk): the model's, a tool's, a steered or a runtime one.
+
+    ``origins`` and ``secret`` are as in ``Started``; a tool's message itself says whose words it is.
+    """
 
     id: EntryId
     turn: str
@@ -63,6 +71,8 @@ class Step:
     blob: BlobId | None = None  # full text of a result that was cut
     duration_ms: float | None = None
     media: tuple[Media, ...] = ()  # files that this result promises to the Turn's chat; they are owed from here on
+    origins: tuple[str, ...] = ()
+    secret: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

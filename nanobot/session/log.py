@@ -33,6 +33,7 @@ from nanobot.session.entries import (
     Undo,
 )
 from nanobot.session.inbox import Inbox
+from nanobot.session.marks import Marks
 from nanobot.session.outbox import Anchor, Outbox, owed_by
 
 KEPT_IDS = 512  # inbound ids that outlive a floor, for recognising duplicates
@@ -117,6 +118,7 @@ class SessionLog:
         self.resets = 0  # since this fold began, like ``undone``: to notice that a snapshot is void
         self.undone = 0
         self.summary_position = 0  # where in the fold the newest summary stands
+        self.marks = Marks()
         self._inbox = Inbox()
         self._outbox = Outbox()
         self._last_id = 0
@@ -230,6 +232,7 @@ class SessionLog:
                 "cached_tokens": self.usage.cached_tokens,
             },
             "cuts": {name: cut.at for name, cut in self.cuts.items()},
+            "marks": self.marks.carry(),
         }
 
     # -- folding ---------------------------------------------------------------------------------------------------------------
@@ -300,9 +303,17 @@ class SessionLog:
             inbound=list(entry.inbound),
             sender=entry.sender,
         )
+        self.marks.note(number(entry.id), origins=entry.origins, secret=entry.secret, is_said=True)
         self._add(entry.message, entry.id, entry.turn)
 
     def _said(self, entry: Step) -> None:
+        is_result = isinstance(entry.message, ToolMessage)
+        origins = (
+            (entry.message.origin,)
+            if isinstance(entry.message, ToolMessage) and entry.message.origin
+            else entry.origins
+        )
+        self.marks.note(number(entry.id), origins=origins, secret=entry.secret, is_said=not is_result)
         if entry.usage:
             self.usage += entry.usage
         turn = self.open if self.open and self.open.turn == entry.turn else None
@@ -422,6 +433,7 @@ class SessionLog:
 
     def _reset(self) -> None:
         self.resets += 1
+        self.marks.clear()
         self.rows = []
         self.summary = self.before_summary = None
         self.head = None
@@ -441,6 +453,7 @@ class SessionLog:
             # What was left out for the sake of a Turn that is taken back is shown again.
             if name not in ("snip", "bare") or number(cut.at) < first
         }
+        self.marks.drop_from(first)
         del self.rows[start:]
         self._outbox.withdraw(gone)
         if self.open and self.open.turn in gone:
@@ -452,6 +465,7 @@ class SessionLog:
         self.last_turn = max(self.last_turn, int(known.get("turns", 0)))
         self.settings = {**known.get("settings", {})}
         self.usage = Usage(**known.get("usage", {}))
+        self.marks.restore(known.get("marks", {}))
         for name, at in known.get("cuts", {}).items():
             self.cuts.setdefault(name, Cut(id=at, pass_name=name, at=at))
 

@@ -173,16 +173,22 @@ class Session:
 
     async def full_result(self, entry: EntryId) -> str:
         """Return the full text of an earlier tool result by its entry id; ``KeyError`` if this session has none."""
+        text, _ = await self.result(entry)
+        return text
+
+    async def result(self, entry: EntryId) -> tuple[str, str]:
+        """Return an earlier tool result's full text and its origin; one that was not cut is as the model got it, framed."""
         row = next((row for row in self.log.rows if row.entry == entry), None)
         message, blob = (row.message, row.blob) if row else await self._read_result(entry)
         if not isinstance(message, ToolMessage):
             raise KeyError(entry)
         if blob is None:
-            return message.text
+            return message.text, message.origin
         try:
-            return (await self.get_blob(blob)).decode("utf-8", "replace")
+            return (await self.get_blob(blob)).decode("utf-8", "replace"), message.origin
         except KeyError:
-            return f"[The full text is not kept any more; this is what was shown of it.]\n{message.text}"
+            note = "[The full text is not kept any more; this is what was shown of it.]"
+            return f"{note}\n{message.text}", message.origin
 
     async def _read_result(self, entry: EntryId) -> tuple[Message | None, BlobId | None]:
         """Look for a row that the live tail no longer holds."""

@@ -119,6 +119,7 @@ async def _paged(session: Session, entry: str, size: int) -> str:
     )
     while len(out) < size:
         page = await tool.run(ReadResultArguments(id=entry, offset=len(out)), context)
+        assert isinstance(page, str)
         out += page.rpartition("\n[")[0]
     return out
 

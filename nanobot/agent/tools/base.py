@@ -31,11 +31,35 @@ _SUMMARY_CHARS = 120
 _NAME_CHARS = 60
 
 
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """An observation in somebody else's words: data to the model, never instructions.
+
+    ``origin`` says whose: ``web https://example.org/page``, ``mcp github``, ``file /etc/motd``.
+    """
+
+    text: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a conversation holds at the moment: words of others (``untrusted``) and ``secrets``, each named.
+
+    ``said`` tells whether an owner or a user wrote a word themselves.
+    """
+
+    untrusted: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    said: Callable[[str], bool] = lambda word: False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """What one call may know about where it runs.
 
-    ``full_result`` returns the full text of an earlier result of this session by its entry id (``KeyError`` if there is none).
+    ``full_result`` returns the full text of an earlier result of this session by its entry id (``KeyError`` if there is none),
+    ``Sourced`` where that one was.  ``standing`` returns what the conversation holds now.
     ``scratch`` is a private directory of this call, for files that must outlive a crash; ``session_files`` is one of the whole
     session, for what tools remember between calls (None: nothing is remembered).  They may not exist yet.
     ``media`` is where files of chats are kept (None: nowhere); ``max_file_bytes`` is the largest one that the Turn's chat takes
@@ -48,21 +72,11 @@ class ToolContext:
     role: Role
     workspace: Path
     scratch: Path
-    full_result: Callable[[str], Awaitable[str]]
+    full_result: Callable[[str], Awaitable[str | Sourced]]
+    standing: Callable[[], Standing] = Standing
     media: Path | None = None
     max_file_bytes: int | None = None
     session_files: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Sourced:
-    """An observation in somebody else's words: data to the model, never instructions.
-
-    ``origin`` says whose: ``web https://example.org/page``, ``mcp github``, ``file /etc/motd``.
-    """
-
-    text: str
-    origin: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +123,7 @@ class Tool(Protocol[ArgumentsT]):
     keeps_result: bool  # a result that was cut is stored for read_result
     says_unchanged: bool  # a result that the model still has before its eyes becomes one line
     outward: bool  # what it is given can leave this machine or reach another chat
+    reads_unnamed: bool  # can read files that its arguments do not name
 
     def summary(self, arguments: ArgumentsT) -> str:
         """Return one short line for people: what this call does."""
@@ -147,6 +162,7 @@ class BaseTool(Generic[ArgumentsT]):
     keeps_result: bool = True
     says_unchanged: bool = False
     outward: bool = False
+    reads_unnamed: bool = False
 
     summary_fields: ClassVar[tuple[str, ...]] = ()
 

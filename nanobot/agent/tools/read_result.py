@@ -12,7 +12,7 @@ from itertools import accumulate
 from pydantic import Field
 
 from nanobot.agent.tools.arguments import ToolArguments
-from nanobot.agent.tools.base import BaseTool, CutPolicy, ToolContext
+from nanobot.agent.tools.base import BaseTool, CutPolicy, Sourced, ToolContext
 from nanobot.agent.tools.child import Found
 from nanobot.agent.tools.results import safe_cut
 from nanobot.agent.tools.ripgrep import run_rg
@@ -55,13 +55,18 @@ class ReadResult(BaseTool[ReadResultArguments]):
         self.max_observation_chars: int | None = max_chars
         self._room = max(200, max_chars - _NOTE_CHARS)
 
-    async def run(self, arguments: ReadResultArguments, context: ToolContext) -> str:
-        """Read."""
+    async def run(self, arguments: ReadResultArguments, context: ToolContext) -> str | Sourced:
+        """Read.  What is shown is in the words of whoever the result was from."""
         name = arguments.id.strip().strip("\"'")
         try:
-            text = await context.full_result(name)
+            kept = await context.full_result(name)
         except KeyError:
             raise ToolError(f"there is no kept result {name!r} in this conversation; ids look like e17.") from None
+        if isinstance(kept, Sourced):
+            return Sourced(await self._read(kept.text, name, arguments, context), kept.origin)
+        return await self._read(kept, name, arguments, context)
+
+    async def _read(self, text: str, name: str, arguments: ReadResultArguments, context: ToolContext) -> str:
         if arguments.pattern is not None:
             return await self._search(text, arguments, arguments.pattern, context)
         if arguments.count_only:

@@ -26,6 +26,7 @@ from nanobot.bus.events import Media
 from nanobot.errors import MisuseError, ToolError
 from nanobot.messages import ToolCall, clean_text
 from nanobot.providers.base import ToolSpec
+from nanobot.redaction import REDACTED
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 DEFAULT_MAX_CHARS = 16_000
@@ -42,13 +43,17 @@ class PreparedCall:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a run gave: the full text, clean and redacted, whose words it is (``origin``; empty: ours), and files it promised."""
+    """What a run gave: the full text, clean and redacted, whose words it is (``origin``; empty: ours), and files it promised.
+
+    ``secret`` says what of it is secret, or was before it was redacted; empty: nothing that is known to be.
+    """
 
     text: str
     is_error: bool
     duration_ms: float
     origin: str = ""
     media: tuple[Media, ...] = ()
+    secret: str = ""
 
 
 def _as_is(text: str) -> str:
@@ -181,7 +186,12 @@ class ToolRegistry:
         origin = result.origin if isinstance(result, Sourced) else ""
         media = (result.media,) if isinstance(result, Sends) else ()
         clean = await asyncio.to_thread(self._clean, text) if len(text) > 50_000 else self._clean(text)
-        return Observation(clean, is_error, (time.perf_counter() - start) * 1000, self._clean(origin), media)
+        secret = f"a key in a result of {prepared.tool.name}" if clean.count(REDACTED) > text.count(REDACTED) else ""
+        return Observation(clean, is_error, (time.perf_counter() - start) * 1000, self._clean(origin), media, secret)
+
+    def holds_secret(self, text: str) -> bool:
+        """Say whether a text that is kept as it is, such as a person's, holds a known secret or one of a known shape."""
+        return self._redact(text) != text
 
     async def plan(self, prepared: PreparedCall, context: ToolContext) -> Planned:
         """Ask the tool what the call will change.

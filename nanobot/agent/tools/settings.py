@@ -1,6 +1,6 @@
 """The tools' part of the configuration."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -8,6 +8,7 @@ from nanobot.agent.tools.command import SECRET_NAME
 from nanobot.agent.tools.mcp.settings import McpSettings
 from nanobot.agent.tools.rules import Rule
 from nanobot.agent.tools.sandbox.settings import SandboxSettings
+from nanobot.agent.tools.secret_paths import DEFAULT
 from nanobot.agent.tools.web.settings import WebSettings
 
 BUILTIN_TOOLS = (
@@ -73,6 +74,13 @@ class ToolSettings(BaseModel):
         default_factory=dict[str, int], description="Most characters of a result that the model sees, by tool name"
     )
     disabled: tuple[str, ...] = Field(default=(), description="Names of tools not to offer")
+    outward: Literal["ask", "allow", "deny"] = Field(
+        default="ask",
+        description="What may send something out while the conversation holds strangers' words and secrets",
+    )
+    secret_paths: tuple[str, ...] = Field(
+        default=DEFAULT, description="Globs for names of files that hold secrets; !GLOB makes an exception"
+    )
     rules: tuple[Rule, ...] = Field(
         default=(), description="What calls may run: the first rule that is like a call decides"
     )

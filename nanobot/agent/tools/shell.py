@@ -55,6 +55,7 @@ class Exec(BaseTool[ExecArguments]):
     arguments = ExecArguments
     effect: Effect = "opaque"
     chatty = True
+    reads_unnamed = True
     cut: CutPolicy = "middle"
     timeout_s: float | None = None
     summary_fields = ("command",)

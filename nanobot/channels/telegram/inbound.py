@@ -108,7 +108,15 @@ def to_inbound(channel: str, said: Said, *, role: Role, session_chat: str | None
         route=route,
         media=said.media,
         replaces=own if is_edit and not said.album else "",  # one piece does not stand for all of them
+        origins=tuple(filter(None, map(_whose, said.notes))),
     )
+
+
+def _whose(note: str) -> str:
+    """Return whose words a note brings in, besides the sender's and ours."""
+    first = note.partition("⟧")[0].removeprefix("⟦")
+    brings = first.startswith(("forwarded from ", "in reply to ")) and first != "in reply to you"
+    return first if brings else ""
 
 
 def merged(pieces: list[Said]) -> Said:

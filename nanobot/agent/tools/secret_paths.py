@@ -1,0 +1,116 @@
+"""Which files hold secrets, told by their names.
+
+A name is all there is to go by before a file is read, so this is a list and no proof: a password in ``notes.md`` is not seen, and
+``tools.secret_paths`` is where an owner adds what they know.  Patterns are globs for a file's name, or, with a slash, for the end
+of its path; a ``!`` before one makes an exception, and the last pattern that fits counts.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import cast
+
+DEFAULT = (
+    *(".env", ".env.*", "*.env", ".envrc", "!.env.example", "!.env.sample", "!.env.template", "!.env.dist"),
+    *(
+        "*.pem",
+        "*.key",
+        "*.p12",
+        "*.pfx",
+        "*.jks",
+        "*.kdbx",
+        "*.keystore",
+        "id_rsa*",
+        "id_dsa*",
+        "id_ecdsa*",
+        "id_ed25519*",
+        "!*.pub",
+    ),
+    *(
+        "credentials",
+        "credentials.*",
+        "*credentials*.json",
+        "secret.*",
+        "secrets.*",
+        "secrets",
+        "passwords*",
+        "*.password",
+    ),
+    *(".netrc", ".pgpass", ".my.cnf", ".git-credentials", ".npmrc", ".pypirc", ".htpasswd", "*.tfstate", "*.tfvars"),
+    *(".ssh/*", ".aws/*", ".gnupg/*", ".kube/config", ".docker/config.json", "etc/shadow", "proc/*/environ"),
+)
+MOST_FILES = 20_000
+_SKIPPED = frozenset(
+    {".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", "site-packages", "target", "dist"}
+)
+_BETWEEN = re.compile(r"""[\s;&|<>$`"'(){}=,@:]+""")
+_MOST_CHARS = 20_000
+
+
+class SecretPaths:
+    """Names of secret files.  Matching is a matter of the name alone; only ``within`` looks at a disk.
+
+    Args:
+        patterns: as ``tools.secret_paths`` has them.
+    """
+
+    def __init__(self, patterns: Iterable[str] = DEFAULT) -> None:
+        self._patterns = tuple((one.removeprefix("!").lower(), not one.startswith("!")) for one in patterns)
+
+    def is_secret(self, path: str) -> bool:
+        """Say whether a file of this name or path holds secrets."""
+        parts = PurePosixPath(path.replace("\\", "/").lower()).parts
+        found = False
+        for pattern, counts in self._patterns:
+            depth = pattern.count("/") + 1
+            if len(parts) >= depth and fnmatchcase("/".join(parts[-depth:]), pattern):
+                found = counts
+        return found
+
+    def named_in(self, arguments: Mapping[str, object]) -> str:
+        """Return the secret file that a call's arguments name; empty if they name none.
+
+        The words of a command are looked at one by one; of other arguments those that may be a path as a whole.
+        """
+        for name, text in _texts(arguments):
+            if name in ("command", "input"):
+                words: Iterable[str] = _BETWEEN.split(text[:_MOST_CHARS])
+            elif len(text) < 1_000 and "\n" not in text and "://" not in text:
+                words = (text,)
+            else:
+                continue
+            if found := next((word for word in words if self.is_secret(word)), ""):
+                return found
+        return ""
+
+    def named_before_colon(self, text: str) -> str:
+        """Return the secret file whose lines a search has found; empty if there is none."""
+        lines = (line.split(":", 1)[0].strip() for line in text[:_MOST_CHARS].splitlines())
+        return next((one for one in lines if one and self.is_secret(one)), "")
+
+    def within(self, directory: Path) -> str:
+        """Return a secret file in a directory, or empty.  Reads directories, up to a limit: call it off the event loop."""
+        seen = 0
+        for folder, folders, files in os.walk(directory):
+            folders[:] = sorted(one for one in folders if one not in _SKIPPED)
+            relative = Path(folder).relative_to(directory)
+            for name in files:
+                if self.is_secret(str(relative / name)):
+                    return str(relative / name)
+            seen += len(files) + len(folders)
+            if seen > MOST_FILES:
+                return f"more than {MOST_FILES:,} files"  # not looked at to the end: it may be there
+        return ""
+
+
+def _texts(arguments: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for name, value in arguments.items():
+        if isinstance(value, str):
+            yield name, value
+        elif isinstance(value, Mapping):
+            yield from _texts(cast("Mapping[str, object]", value))
+        elif isinstance(value, list | tuple):
+            for item in cast("list[object]", value):
+                yield from _texts(cast("Mapping[str, object]", item) if isinstance(item, Mapping) else {name: item})
