@@ -42,7 +42,7 @@ class Checkpoint(Protocol):
     ) -> None:
         """Log a call's result.
 
-        ``blob`` holds the full text of one that was cut, ``media`` is owed to the Turn's chat, ``secret`` says what of it is secret.
+        ``blob`` holds the full text of one that was cut, ``media`` is owed to the Turn's chat, ``secret`` says what is secret.
         """
         ...
 

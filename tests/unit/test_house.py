@@ -165,7 +165,7 @@ def test_documented_defaults_are_the_defaults() -> None:
         keys |= dict(keys_of(provider, "providers.<name>."))
     keys |= dict(keys_of(TelegramSettings, "channels.<name>."))
     keys |= dict(keys_of(McpServerSettings, SERVER)) | dict(keys_of(OAuthSettings, f"{SERVER}oauth."))
-    told_in_words = {"workspace", "data_dir", "providers.<name>.type", "channels.<name>.token"}
+    told_in_words = {"workspace", "data_dir", "providers.<name>.type", "channels.<name>.token", "tools.secret_paths"}
 
     wrong = {key: (written.get(key), default) for key, default in keys.items() if written.get(key) != _as_yaml(default)}
 
