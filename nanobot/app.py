@@ -72,6 +72,9 @@ _SWEEP_S = 15.0  # how often idle sessions are looked for
 class Nanobot:
     """An agent for scripts: ``async with Nanobot.from_config(path) as bot: result = await bot.process_direct("hi")``.
 
+    With ``decides=True`` the script answers questions about calls itself: it watches for ``Waiting`` and calls ``decide``.  Without
+    it, such calls of its own Turns are refused.
+
     Calls may run at once: those of one session one after the other, others side by side.  Nothing is printed.  Errors of a Turn are
     in its result; exceptions are for a bad config and for misuse.
     """
@@ -87,6 +90,7 @@ class Nanobot:
         hooks: Sequence[AgentHook] = (),
         environ: Mapping[str, str] | None = None,
         around: Callable[[LLMProvider], LLMProvider] = lambda provider: provider,
+        decides: bool = False,
         split: Split = whole,
         fetch: Fetch = nowhere,
         restart: Restart | None = None,
@@ -145,6 +149,7 @@ class Nanobot:
             slots=asyncio.Semaphore(agent.concurrency),
             now=lambda: datetime.now(UTC),
             approvals=Approvals(expires_s=settings.tools.approval_timeout_s),
+            scripts_decide=decides,
             labels=Labels(SecretPaths(settings.tools.secret_paths)),
             files=Files(fetch, agent.fetch_timeout_s),
             gates=[

@@ -5,11 +5,15 @@ or finds the answer.  While a Turn waits it gives its slot back and keeps its se
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 
+from nanobot.agent.gates import Ask
+from nanobot.agent.patterns import Pattern, covers, from_json, pattern_of
 from nanobot.agent.slots import Slot
 from nanobot.bus.events import Decision, SessionKey
 from nanobot.bus.runtime_events import Decided, TurnEvent, Waiting
@@ -45,6 +49,30 @@ class Asking:
     emit: Callable[[TurnEvent], None]
     now: Callable[[], datetime]
     slot: Slot
+    workspace: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """A call that is asked about, and what "always" would mean."""
+
+    call: ToolCall
+    ask: Ask
+    pattern: Pattern
+
+    @property
+    def question(self) -> str:
+        why = f" Because {self.ask.why.rstrip('.')}." if self.ask.why else ""
+        return f"{self.ask.question}{why} {HOW} Always: {self.pattern}"
+
+    @property
+    def details(self) -> str:
+        """What would run, whole: a command as it is, other arguments by their names."""
+        given = self.call.arguments
+        if isinstance(given, dict) and isinstance(command := given.get("command"), str):
+            rest = {name: value for name, value in given.items() if name != "command"}
+            return command + (f"\n{json.dumps(rest, ensure_ascii=False)}" if rest else "")
+        return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=1)
 
 
 class Approvals:
@@ -58,18 +86,20 @@ class Approvals:
         self._expires_s = expires_s
         self._open: dict[SessionKey, dict[EntryId, _Open]] = {}
 
-    async def ask(self, asking: Asking, call: ToolCall, question: str) -> str | None:
+    async def ask(self, asking: Asking, call: ToolCall, arguments: Mapping[str, object], ask: Ask) -> str | None:
         """Have a person decide about a call; return None if it may run, else why it may not, for the model."""
         session = asking.session
+        about = _About(call, ask, pattern_of(call, arguments, asking.workspace, is_guard=ask.is_guard))
+        allowed = filter(None, map(from_json, session.log.allowed))
         opened = session.log.open
         answer = opened.answers.get(call.id) if opened else None
         if answer is not None:  # before a restart, or before it was asked again after one
             asking.emit(Decided(question_id=answer.question, decision=answer.decision, by=answer.by))
             decided = answer.decision
-        elif call.name in session.log.allowed:
+        elif any(covers(one, call, arguments, asking.workspace, is_guard=ask.is_guard) for one in allowed):
             return None
         else:
-            decided = await self._wait(asking, call, question)
+            decided = await self._wait(asking, about)
         match decided:
             case "once" | "always":
                 return None
@@ -91,18 +121,28 @@ class Approvals:
         if named in waiting:
             waiting[named].decision, waiting[named].by = decision, by
             waiting[named].answered.set()
-        allowed = {"once": "may run now", "always": "may run from now on in this conversation", "deny": "may not run"}
+        if decision == "always" and (pattern := from_json(asked[named].pattern or asked[named].tool)):
+            return Ruling(f"From now on in this conversation: {pattern}. /approvals shows and takes back.", kept)
+        allowed = {"once": "may run now", "always": "may run from now on", "deny": "may not run"}
         return Ruling(f"{asked[named].tool} {allowed[decision]}.", kept)
 
-    async def _wait(self, asking: Asking, call: ToolCall, question: str) -> str:
-        session = asking.session
-        entry = await self._question(asking, call)
+    async def _wait(self, asking: Asking, about: "_About") -> str:
+        session, call = asking.session, about.call
+        entry = await self._question(asking, about)
         answer = session.log.open.answers.get(call.id) if session.log.open else None
         if answer is not None:  # while the question was written
             return answer.decision
         left_s = (datetime.fromisoformat(entry.expires_at) - asking.now()).total_seconds()
         waiting = self._open.setdefault(session.key, {}).setdefault(entry.id, _Open())
-        asking.emit(Waiting(question=f"{question} {HOW}", question_id=entry.id, call_id=call.id))
+        asking.emit(
+            Waiting(
+                question=about.question,
+                question_id=entry.id,
+                call_id=call.id,
+                details=about.details,
+                always=str(about.pattern),
+            )
+        )
         try:
             async with asking.slot.lent():
                 with suppress(TimeoutError):
@@ -116,9 +156,9 @@ class Approvals:
         asking.emit(Decided(question_id=entry.id, decision=decided, by=waiting.by))
         return decided
 
-    async def _question(self, asking: Asking, call: ToolCall) -> Question:
+    async def _question(self, asking: Asking, about: "_About") -> Question:
         """Return the question about this call: the one that was asked before a restart, or a new one, durable."""
-        session, opened = asking.session, asking.session.log.open
+        session, opened, call = asking.session, asking.session.log.open, about.call
         known = opened.questions.get(call.id) if opened else None
         if known is not None:
             return known
@@ -129,6 +169,7 @@ class Approvals:
             call=call.id,
             tool=call.name,
             expires_at=expires_at.isoformat(timespec="seconds"),
+            pattern=about.pattern.as_json(),
         )
         with suppress(DiskRefused):  # it is asked from memory then
             await session.append(entry, sync=True)

@@ -104,10 +104,11 @@ class CallRunner:
                 return None
             case Deny(why=why):
                 return why.rstrip(".")
-            case Ask(question=question):
+            case Ask() as ask:
                 if self._spec.ask is None:
-                    return f"this needs a person's approval ({question}) and nobody can be asked here"
-                return await self._spec.ask(prepared.call, question)
+                    why = f"; {ask.why}" if ask.why else ""
+                    return f"this needs a person's approval ({ask.question}{why}) and nobody can be asked here"
+                return await self._spec.ask(prepared.call, prepared.arguments.model_dump(), ask)
 
     async def _recover(self, prepared: PreparedCall, context: ToolContext, intent: Intent) -> Observation | None:
         """Return what a call that may have run before a restart came to; None if it surely did not run."""

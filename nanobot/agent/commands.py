@@ -11,6 +11,7 @@ from inspect import isawaitable
 from typing import TypeAlias
 
 from nanobot.agent.approvals import Decision
+from nanobot.agent.patterns import from_json
 from nanobot.agent.undo import NotUndone
 from nanobot.bus.events import Role
 from nanobot.bus.runtime_events import Usage
@@ -71,6 +72,7 @@ class Command:
     urgent: bool = False  # carried out at once, without the session's lock
     ends_turn: bool = False  # stops the running Turn before it is taken up in its order
     for_members: bool = False  # anybody in an admitted group may use it
+    for_owners: bool = False  # only owners may
 
 
 def is_command(text: str) -> bool:
@@ -104,6 +106,8 @@ def refusal(text: str, *, sender: str, role: Role, starter: str | None) -> str |
         return None
     if role == "member" and not command.for_members:
         return f"Only owners and people admitted by name may use /{command.name}."
+    if command.for_owners:
+        return f"Only an owner may use /{command.name}."
     if command.name == "stop" and not may_stop(sender=sender, role=role, starter=starter):
         return "Only an owner may stop what somebody else started."
     return None
@@ -207,6 +211,23 @@ def _restart(context: CommandContext, rest: str) -> Outcome:
     return Outcome(text="Restarting. I will say when I am back.", effect={"type": "restart"})
 
 
+def _approvals(context: CommandContext, rest: str) -> Outcome:
+    allowed = list(context.session.log.allowed)
+    word, _, which = rest.partition(" ")
+    if word != "clear":
+        lines = [f"{at}. {from_json(one)}" for at, one in enumerate(allowed, 1)]
+        how = "/approvals clear takes all of it back, /approvals clear 1 one."
+        return Outcome(
+            text="\n".join(["Allowed in this conversation:", *lines, how]) if lines else "Nothing is allowed always."
+        )
+    if not which:
+        return Outcome(text="Nothing is allowed always any more.", effect={"type": "settings", "allowed": []})
+    if not which.isdigit() or not 0 < int(which) <= len(allowed):
+        return Outcome(text=f"There is no number {which}; /approvals shows them.")
+    gone = allowed.pop(int(which) - 1)
+    return Outcome(text=f"Taken back: {from_json(gone)}.", effect={"type": "settings", "allowed": allowed})
+
+
 async def _undo(context: CommandContext, rest: str) -> Outcome:
     turn = _last_turn(context.session)
     if turn is None:
@@ -251,6 +272,9 @@ COMMANDS: dict[str, Command] = {
         Command("approve", "let a call run that waits for it; /approve always: from now on", _approve, urgent=True),
         Command("deny", "do not let it run", _deny, urgent=True),
         Command("restart", "start me over; what runs goes on afterwards (owners only)", _restart, urgent=True),
+        Command(
+            "approvals", "what is always allowed here; /approvals clear [N] takes it back", _approvals, for_owners=True
+        ),
         Command("model", "show or change this conversation's model", _model),
         Command("retry", "run the last message again", _retry),
         Command("undo", "take the last message back, with its answer and the files it wrote", _undo),

@@ -89,7 +89,7 @@ def verdict(found: Placed | None, call: ToolCall) -> Verdict:
         case "allow":
             return Allow()
         case "ask":
-            return Ask(f"May {call.name} run with {_shown(call.arguments)}?", why=found.rule.why)
+            return Ask(f"May {call.name} run?", why=found.rule.why)
         case "deny":
             return Deny(found.rule.why or f"{found.place} does not let {call.name} run")
 
@@ -165,11 +165,6 @@ def _fits_address(text: str, glob: str) -> bool:
         and fnmatchcase(found, host.lower())
         and fnmatchcase(after, wanted)
     )
-
-
-def _shown(arguments: object) -> str:
-    text = " ".join(str(arguments).split())
-    return text if len(text) <= 300 else f"{text[:299]}…"
 
 
 def _rule(

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ from nanobot.agent.context import ContextBuilder
 from nanobot.agent.counting import counter_for
 from nanobot.agent.fetching import Files
 from nanobot.agent.frames import unframed
-from nanobot.agent.gates import Gate
+from nanobot.agent.gates import Ask, Gate
 from nanobot.agent.head import FrozenHead
 from nanobot.agent.labels import Labels, origins_of
 from nanobot.agent.memo import Memos
@@ -63,6 +63,7 @@ class RunStage:
     approvals: Approvals
     files: Files = field(default_factory=Files)
     gates: Sequence[Gate] = ()
+    scripts_decide: bool = False
     labels: Labels = field(default_factory=Labels)
     ratios: Ratios = field(default_factory=Ratios)
     memos: Memos = field(default_factory=Memos)
@@ -188,13 +189,20 @@ class RunStage:
 
     def _asker(
         self, context: TurnContext, watched: WatchedEmit, slot: Slot
-    ) -> Callable[[ToolCall, str], Awaitable[str | None]] | None:
-        """Return how this Turn asks a person; None for a direct one, where nobody is there to be asked."""
+    ) -> Callable[[ToolCall, Mapping[str, object], Ask], Awaitable[str | None]] | None:
+        """Return how this Turn asks a person; None for a direct one, unless the script says that it answers."""
         opened = context.session.log.open
-        if opened is None or opened.route is None:
+        if opened is None or (opened.route is None and not self.scripts_decide):
             return None
-        asking = Asking(session=context.session, turn=context.turn, emit=watched.emit, now=self.now, slot=slot)
-        return lambda call, question: self.approvals.ask(asking, call, question)
+        asking = Asking(
+            session=context.session,
+            turn=context.turn,
+            emit=watched.emit,
+            now=self.now,
+            slot=slot,
+            workspace=self.builder.workspace,
+        )
+        return lambda call, arguments, ask: self.approvals.ask(asking, call, arguments, ask)
 
     async def _steer(self, context: TurnContext, recorder: TurnRecorder) -> Sequence[UserMessage]:
         """Take up what came in meanwhile, as far as it belongs to this Turn."""

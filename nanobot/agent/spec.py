@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from nanobot.agent.bare import MemoryCheckpoint, bare_context, unheard, unsteered
-from nanobot.agent.gates import Gate
+from nanobot.agent.gates import Ask, Gate
 from nanobot.agent.govern import Decided
 from nanobot.agent.labels import Labels
 from nanobot.agent.memo import Memo
@@ -107,7 +107,7 @@ class AgentRunSpec:
     exact_tokens: bool = False
     memo: Memo = field(default_factory=Memo)
     counter: Callable[[str], int] | None = None
-    ask: Callable[[ToolCall, str], Awaitable[str | None]] | None = None
+    ask: Callable[[ToolCall, Mapping[str, object], Ask], Awaitable[str | None]] | None = None
     steer: Callable[[], Awaitable[Sequence[UserMessage]]] = unsteered
     so_far: Sequence[tuple[Message, str | None]] = ()
     intents: Mapping[str, Intent] = field(default_factory=dict[str, Intent])

@@ -120,11 +120,16 @@ class ProviderSwitched(_OfTurn):
 
 @dataclass(frozen=True, slots=True)
 class Waiting(_OfTurn):
-    """The Turn waits for a person's approval of a call; ``question_id`` is what an answer names."""
+    """The Turn waits for a person's approval of a call; ``question_id`` is what an answer names.
+
+    ``details`` is what would run, whole; ``always`` says what an answer of "always" would allow.
+    """
 
     question: str
     question_id: str
     call_id: str
+    details: str = ""
+    always: str = ""
 
 
 @dataclass(frozen=True, slots=True)

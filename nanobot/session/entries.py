@@ -143,6 +143,7 @@ class Question:
     call: str
     expires_at: str  # ISO 8601 with zone
     tool: str = ""
+    pattern: JsonObject | None = None  # what "always" would allow (see ``agent.patterns``)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -186,10 +186,10 @@ class SessionLog:
         return found[::-1]
 
     @property
-    def allowed(self) -> tuple[str, ...]:
-        """The tools that a person allowed for this session from then on."""
-        names = self.settings.get("allowed")
-        return tuple(str(name) for name in names) if isinstance(names, list) else ()
+    def allowed(self) -> tuple[JsonValue, ...]:
+        """What a person allowed for this session from then on: patterns of calls, or, in older logs, names of tools."""
+        patterns = self.settings.get("allowed")
+        return tuple(patterns) if isinstance(patterns, list) else ()
 
     @property
     def is_empty(self) -> bool:
@@ -339,8 +339,9 @@ class SessionLog:
             return
         self.open.answers[question.call] = entry
         if entry.decision == "always":
-            names: set[JsonValue] = {*self.allowed, question.tool}
-            self.settings = {**self.settings, "allowed": sorted(names, key=str)}
+            pattern = question.pattern or question.tool
+            known: list[JsonValue] = [one for one in self.allowed if one != pattern]
+            self.settings = {**self.settings, "allowed": [*known, pattern]}
 
     def _finished(self, entry: Finished) -> None:
         for message in entry.closes:

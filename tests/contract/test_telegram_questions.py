@@ -301,3 +301,25 @@ async def test_a_question_that_cannot_be_shown_stops_nothing(tmp_path: Path) -> 
         rig.server.push_text(2, "hi")
 
         assert (await rig.heard(1))[0].text == "hi"
+
+
+async def test_l01_a_question_shows_the_call_as_code(tmp_path: Path) -> None:
+    """The command stands in the message as it is."""
+    async with Rig(tmp_path) as rig:
+        rig.turn().asks("May exec run?", details="git push _now_ 😀")
+        seen = await asked(rig)
+
+    assert seen.text == f"{ASKED}\n\ngit push _now_ 😀"
+    assert [(one["type"], one["offset"], one["length"]) for one in seen.entities] == [("pre", 17, 17)]
+
+
+async def test_l01_a_long_call_is_shown_whole(tmp_path: Path) -> None:
+    """What does not fit into the message comes as a file above it: nothing is cut away."""
+    command = "echo hello && " * 500 + "rm -rf ~"
+    async with Rig(tmp_path) as rig:
+        rig.turn().asks("May exec run?", details=command)
+        seen = await asked(rig)
+        files = [one.file.data.decode() for one in rig.server.chat(1).visible if one.file is not None]
+
+    assert "stands in full above" in seen.text
+    assert files == [command]

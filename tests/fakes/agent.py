@@ -116,6 +116,7 @@ class Agent:
         approval_s: float = 600.0,
         workspace: Path = Path("/nowhere"),
         comply_s: float = 5.0,
+        scripts_decide: bool = False,
         files: Files | None = None,
         provider: ScriptedProvider | None = None,
         sources: Sequence[str] = (),
@@ -151,6 +152,7 @@ class Agent:
             media=workspace.parent / "media",
             max_file_bytes=lambda route: MAX_FILE_BYTES,
             comply_s=comply_s,
+            scripts_decide=scripts_decide,
         )
         models = OneModel(self.provider, window)
         self.consolidator = Consolidator(

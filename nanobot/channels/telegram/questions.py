@@ -12,7 +12,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, get_args
 
 from nanobot.bus.events import Decision, Role, Route, SessionKey, route_of, session_key
@@ -22,10 +22,10 @@ from nanobot.channels.base import Decide
 from nanobot.channels.telegram.drafts import SETTLE_S
 from nanobot.channels.telegram.errors import NotModified
 from nanobot.channels.telegram.files import ChannelState, KeptQuestion
-from nanobot.channels.telegram.format import Button, Rendered, plain
+from nanobot.channels.telegram.format import Attachment, Button, Entity, Rendered, plain, utf16_units
 from nanobot.channels.telegram.inbound import Pressed
 from nanobot.channels.telegram.outbox import Outbox
-from nanobot.errors import ChannelError, SendFailed, SessionError
+from nanobot.errors import ChannelError, SendFailed, SendRejected, SessionError
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,8 @@ PREFIX = "ap:"
 TRIES_MAX = 10
 LONGEST_WAIT_S = 60.0
 KEPT = 1_000
+MAX_DETAILS_UNITS = 2_500
+LONG = "[… the call is too long for this message; it stands in full above …]"
 NOT_AN_OWNER = "Only an owner may decide this."
 DECIDED = "That was decided already."
 OVER = "⏹ Not asked any more."
@@ -64,6 +66,8 @@ class _Question:
     turn: str
     text: str
     is_pressed: bool = False
+    code_at: int | None = None  # where in the text the call itself begins
+    long: str = ""  # the whole call, when it is too long for the message
     outcome: str = ""
     refs: list[str] = field(default_factory=list[str])
     is_moving: bool = False
@@ -194,9 +198,14 @@ class Questions:
         return self._known.get(f"{key} {question}") or next(elsewhere, None)
 
     def _ask(self, event: Waiting) -> None:
+        is_long = utf16_units(event.details) > MAX_DETAILS_UNITS
+        shown = LONG if is_long else event.details
         place = f"{event.session_key} {event.question_id}"
         if place not in self._known:
             asked = _Question(place, event.session_key, event.question_id, event.turn, event.question)
+            asked.text += f"\n\n{shown}" if shown else ""
+            asked.code_at = len(event.question) + 2
+            asked.long = event.details if is_long else ""
             self._known[place] = asked
 
     def _note_turn(self, key: SessionKey, turn: str) -> None:
@@ -298,10 +307,22 @@ class Questions:
 
     async def _send(self, question: _Question, route: Route) -> None:
         """Send a question and write its message down; in a task of its own, so that a cancellation does not lose its id."""
-        view = Rendered(plain(f"❓ {question.text}").text, buttons=_buttons(question.id))
+        if question.long:
+            await self._send_whole(question, route)
+        view = replace(_view(question), buttons=_buttons(question.id))
         question.refs.append(await self._outbox.place(route, view, ref=None, notice="", first=False))
         kept = KeptQuestion(question.session_key, question.id, question.turn, question.text, question.refs[0])
         await asyncio.to_thread(self._state.change, lambda state: state.keep_question(kept))
+
+    async def _send_whole(self, question: _Question, route: Route) -> None:
+        """Send a call that is too long for one message as a file; where files are not allowed, as several messages."""
+        file = Rendered("", file=Attachment("call.txt", question.long.encode()))
+        try:
+            await self._outbox.place(route, file, ref=None, notice="", first=False)
+        except SendRejected:
+            for start in range(0, len(question.long), MAX_DETAILS_UNITS // 2):
+                piece = plain(question.long[start : start + MAX_DETAILS_UNITS // 2])
+                await self._outbox.place(route, piece, ref=None, notice="", first=False)
 
     def _landed(self, asking: "asyncio.Task[None]") -> None:
         self._in_flight.discard(asking)
@@ -328,6 +349,16 @@ def parse(data: str) -> tuple[str, Decision] | None:
     question, _, word = data.removeprefix(PREFIX).rpartition(":")
     decision = next((one for one in get_args(Decision) if one == word), None)
     return (question, decision) if data.startswith(PREFIX) and question and decision else None
+
+
+def _view(question: _Question) -> Rendered:
+    """Return a question with its call in code, as it is."""
+    view = plain(f"❓ {question.text}")
+    if question.code_at is None or question.long or len(view.text) < len(question.text):
+        return view
+    before = utf16_units(view.text[: question.code_at + 2])
+    length = utf16_units(view.text) - before
+    return replace(view, entities=(Entity("pre", before, length),)) if length else view
 
 
 def _buttons(question: str) -> tuple[Button, ...]:

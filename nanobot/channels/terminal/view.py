@@ -4,6 +4,7 @@ Finished Markdown blocks, ended calls and ended reasoning stay; the open block, 
 Nothing is drawn here, and no clock is read: times come in.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -17,6 +18,7 @@ from nanobot.bus.runtime_events import (
     ToolStarted,
     TurnFinished,
     TurnStarted,
+    Waiting,
 )
 from nanobot.channels.draft import Draft, ToolLine, fold, seconds_text, tool_text
 from nanobot.channels.terminal.text import Scan, one_line, scan
@@ -76,6 +78,8 @@ class View:
                 return said
             case ToolFinished():
                 return self._ended_tool(event.call_id, at)
+            case Waiting():
+                return [*self._rest(before), *_asked(event)]
             case ProviderSwitched():
                 return [Segment("notice", f"({self.draft.note})")]
             case TurnFinished():
@@ -157,6 +161,13 @@ class View:
     def _ended_tool(self, call_id: str, at: float) -> list[Segment]:
         ended = next((tool for tool in self.draft.tools if tool.call_id == call_id), None)
         return [_tool_segment(ended, at)] if ended else []
+
+
+def _asked(event: Waiting) -> list[Segment]:
+    """Return a question with all of what would run: nobody should allow what they have not seen."""
+    fence = "`" * (max(map(len, re.findall("`+", event.details)), default=0) + 3)
+    call = f"{fence}\n{event.details}\n{fence}" if len(fence) > 2 and event.details else ""
+    return [Segment("notice", event.question), *([Segment("markdown", call)] if call else [])]
 
 
 def last_lines(text: str, count: int) -> str:

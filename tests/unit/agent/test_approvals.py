@@ -9,6 +9,7 @@ import pytest
 from nanobot.agent.gates import Allow, Ask, Verdict
 from nanobot.agent.settings import AgentSettings
 from nanobot.agent.tools.base import ToolContext
+from nanobot.bus.events import Role
 from nanobot.bus.runtime_events import Decided, Waiting
 from nanobot.messages import ToolCall, ToolMessage
 from nanobot.session.entries import Answer, Question
@@ -232,7 +233,7 @@ async def test_a_decision_counts_before_the_question_is_asked_again() -> None:
         await later.loop.recover()
         await later.quiet()
 
-        assert told == "echo may run from now on in this conversation."
+        assert told.startswith("From now on in this conversation: echo, whatever it is given.")
         assert twice == "That was decided already, or is not asked any more."
         assert echo.said == ["hi"]
         assert [e for e in later.events if isinstance(e, Waiting)] == []
@@ -266,3 +267,65 @@ async def test_where_nobody_can_be_asked_the_call_is_refused() -> None:
         assert result.content == "ok"
         assert echo.said == []
         assert "nobody can be asked here" in _seen(agent)
+
+
+async def test_the_question_shows_all_of_the_call() -> None:
+    """Nobody is asked to allow what they cannot see, however long it is."""
+    text = "x" * 50_000 + " && rm -rf ~"
+    agent, _ = _agent(calls(("echo", {"text": text})), says("done"))
+    async with agent:
+        await agent.send("go")
+        (question,) = await _asked(agent)
+        await agent.send("/deny")
+        await agent.quiet()
+
+        assert text in question.details
+        assert question.always == "echo, whatever it is given"
+
+
+async def test_what_is_always_allowed_can_be_seen_and_taken_back() -> None:
+    """/approvals lists it; after /approvals clear the question is asked again."""
+    again = [calls(("echo", {"text": "2"})), says("done")]
+    agent, echo = _agent(calls(("echo", {"text": "1"})), says("done"), *again)
+    async with agent:
+        await agent.send("go")
+        await _asked(agent)
+        await agent.send("/approve always")
+        await agent.quiet()
+        listed = (await agent.ask("/approvals")).content
+        wrong = (await agent.ask("/approvals clear 7")).content
+        cleared = (await agent.ask("/approvals clear 1")).content
+        await agent.send("again", after_s=60)
+        await _asked(agent, 2)
+        await agent.send("/deny")
+        await agent.quiet()
+
+        assert "1. echo, whatever it is given" in listed
+        assert wrong == "There is no number 7; /approvals shows them."
+        assert cleared == "Taken back: echo, whatever it is given."
+        assert echo.said == ["1"]
+
+
+@pytest.mark.parametrize("role", ["user", "member"])
+async def test_only_owners_look_after_what_is_allowed(role: Role) -> None:
+    """It is their word."""
+    agent, _ = _agent()
+    async with agent:
+        await agent.send("/approvals clear", role=role)
+        await agent.quiet()
+
+        assert "may use /approvals" in agent.answers[0]
+
+
+async def test_a_script_that_says_so_answers_itself() -> None:
+    """Its Turns wait for ``decide`` instead of being refused."""
+    echo = Echo()
+    steps = [calls(("echo", {"text": "hi"})), says("done")]
+    agent = Agent(steps, tools=[echo], gates=[Asking()], scripts_decide=True)
+    async with agent:
+        running = asyncio.create_task(agent.ask("go"))
+        (question,) = await _asked(agent)
+        await agent.loop.decide(KEY, "once", by="script", role="owner", question=question.question_id)
+        result = await running
+
+        assert (result.content, echo.said) == ("done", ["hi"])

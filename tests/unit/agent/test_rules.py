@@ -40,9 +40,7 @@ def test_the_first_rule_that_is_like_the_call_decides() -> None:
         *one(tool="exec", action="deny"),
     ]
 
-    assert judged(rules, "exec", facts(), command="git push origin") == Ask(
-        "May exec run with {'command': 'git push origin'}?", why="it is published"
-    )
+    assert judged(rules, "exec", facts(), command="git push origin") == Ask("May exec run?", why="it is published")
     assert judged(rules, "exec", facts(), command="git status") == Allow()
     assert judged(rules, "exec", facts(), command="make") == Deny("tools.rules[0] does not let exec run")
     assert judged(rules, "read_file", facts(), path="a") == Allow()
