@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,9 +65,9 @@ async def _origin(prepared: PreparedCall, arguments: dict[str, object], workspac
     return ""
 
 
-def origins_of(messages: "list[InboundMessage]") -> tuple[str, ...]:
-    """Return whose words messages hold besides those of owners and users: members', those quoted, and files'."""
-    found: list[str] = []
+def origins_of(messages: Sequence[InboundMessage], overheard: Sequence[InboundMessage] = ()) -> tuple[str, ...]:
+    """Return whose words messages hold besides those of owners and users: members', those quoted, overheard ones, and files'."""
+    found: list[str] = ["what was overheard in a group"] if overheard else []
     for message in messages:
         if message.role == "member":
             found.append(f"member {message.sender_name or message.sender} of a group")

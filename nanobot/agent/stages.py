@@ -150,7 +150,7 @@ class Stages:
             sender=message.sender,
             at=stage.now().isoformat(timespec="seconds"),
             undoes=context.retries,
-            origins=origins_of(taken),
+            origins=origins_of(taken, session.log.overheard),
             secret="a key in a message" if any(stage.tools.holds_secret(one.text) for one in taken) else "",
         )
         session.append(started)
