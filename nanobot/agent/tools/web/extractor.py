@@ -18,6 +18,7 @@ CPU_S = 20
 MAX_CHARS = 1_000_000
 MAX_PAGES = 500
 _GOOD_ENOUGH_CHARS = 200
+_LIMITS = ((resource.RLIMIT_AS, MEMORY_BYTES), (resource.RLIMIT_CPU, CPU_S), (resource.RLIMIT_FSIZE, 0))
 
 _TITLE = re.compile(r"<title[^<>]{0,500}>([^<]{0,1000})", re.IGNORECASE)
 _HIDDEN = re.compile(r"<(script|style|noscript|template|svg)\b[^<>]{0,5000}>", re.IGNORECASE)
@@ -27,9 +28,9 @@ _BREAK = re.compile(r"</?(?:p|div|br|li|tr|h[1-6]|section|article|table|ul|ol|pr
 
 def main(kind: str) -> int:
     """Read stdin, write stdout; return the exit code."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    for kind_of_limit, value in _LIMITS:
+        with contextlib.suppress(ValueError, OSError):  # macOS knows no limit of address space
+            resource.setrlimit(kind_of_limit, (value, value))
     data = sys.stdin.buffer.read()
     found = pdf(data) if kind == "pdf" else page(data.decode("utf-8", "replace"), plainly=kind == "plain")
     sys.stdout.write(json.dumps(found))
@@ -76,8 +77,8 @@ def _stripped(text: str) -> str:
     at = 0
     while (hidden := _HIDDEN.search(text, at)) is not None:
         kept.append(text[at : hidden.start()])
-        end = text.lower().find(f"</{hidden.group(1).lower()}", hidden.end()) if len(kept) < 2_000 else -1
-        at = len(text) if end < 0 else end
+        end = re.compile(f"</{hidden.group(1)}", re.IGNORECASE).search(text, hidden.end())
+        at = end.start() if end else len(text)
     plain = _TAG.sub(" ", _BREAK.sub("\n", "".join((*kept, text[at:]))))
     lines = (" ".join(line.split()) for line in html.unescape(plain).split("\n"))
     return "\n".join(line for line in lines if line)

@@ -16,6 +16,7 @@ from nanobot.agent.tools.web.fetching import Fetcher, Page
 from nanobot.session.entries import Effect
 
 _MAX_CHARS = 1_000_000
+_MAX_ORIGIN_CHARS = 200  # the address is the page's words too, where a redirect led there
 _HTML = ("text/html", "application/xhtml+xml")
 
 
@@ -55,7 +56,7 @@ class WebFetch(BaseTool[WebFetchArguments]):
         """Return the page's text behind a line about where it came from."""
         page = await self._fetcher.fetch(arguments.url)
         text = await self._text(page, raw=arguments.raw)
-        return Sourced(f"{_headline(page)}\n\n{text}", origin=f"web {page.target}")
+        return Sourced(f"{_headline(page)}\n\n{text}", origin=f"web {str(page.target)[:_MAX_ORIGIN_CHARS]}")
 
     async def _text(self, page: Page, *, raw: bool) -> str:
         kind = page.content_type.lower().partition(";")[0].strip()
