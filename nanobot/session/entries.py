@@ -230,7 +230,7 @@ class Undo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """The chat got a new id: what waits and what is owed goes there from here on.  The log keeps its name (ADR 0014)."""
+    """The chat got a new id: what waits and what is owed goes there from here on.  The log keeps its name (ADR 14)."""
 
     id: EntryId
     old: SessionKey  # "from" on disk

@@ -203,6 +203,14 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert not anchor or anchor in _anchors(other.read_text()), target
 
 
+def test_decisions_are_numbered_without_gaps() -> None:
+    """Decision records count from 1, one number each, and a record's title and file name agree."""
+    records = sorted(ROOT.glob("docs/adr/*.md"))
+
+    assert [int(path.name[:4]) for path in records] == list(range(1, len(records) + 1))
+    assert [path.read_text().partition(". ")[0] for path in records] == [f"# {int(path.name[:4])}" for path in records]
+
+
 def _anchors(text: str) -> set[str]:
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
