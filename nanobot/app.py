@@ -37,13 +37,13 @@ from nanobot.agent.stages import Stages
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.agent.tools.function import ToolOptions, function_tool
-from nanobot.agent.tools.jobs import Jobs
 from nanobot.agent.tools.mcp.servers import McpServers
 from nanobot.agent.tools.packages import packaged_tools
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.sandbox.sandbox import Sandbox
 from nanobot.agent.tools.secret_paths import SecretPaths
 from nanobot.agent.tools.settings import BUILTIN_TOOLS
+from nanobot.agent.tools.shell.jobs import Jobs
 from nanobot.agent.turn import TurnResult
 from nanobot.agent.unsandboxed import AskUnsandboxed
 from nanobot.bus.events import Acceptance, InboundMessage, Media, Role, Route, SessionKey, is_plain_key

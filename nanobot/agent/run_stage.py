@@ -29,8 +29,8 @@ from nanobot.agent.slots import Slot
 from nanobot.agent.spec import AgentRunResult, AgentRunSpec
 from nanobot.agent.taking import steering
 from nanobot.agent.tools.base import Sourced, Standing, ToolContext
-from nanobot.agent.tools.jobs import Jobs
 from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.tools.shell.jobs import Jobs
 from nanobot.agent.turn import Running, TurnContext
 from nanobot.agent.undo import file_changes, prune_scratch, take_back
 from nanobot.agent.watched import WatchedEmit

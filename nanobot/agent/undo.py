@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from nanobot.agent.tools.changes import KEPT, FileChange, current_sha256, old_content, put_back, recorded
-from nanobot.agent.tools.writing import Version, read_version, remove, write_atomic
+from nanobot.agent.tools.files.changes import KEPT, FileChange, current_sha256, old_content, put_back, recorded
+from nanobot.agent.tools.files.writing import Version, read_version, remove, write_atomic
 from nanobot.errors import NanobotError, ToolError
 from nanobot.messages import ToolMessage
 from nanobot.session.entries import Entry, Finished, Intent, Step

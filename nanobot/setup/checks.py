@@ -18,9 +18,9 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from nanobot.agent.tools.packages import packaged_tools
-from nanobot.agent.tools.ripgrep import find_rg
 from nanobot.agent.tools.sandbox.advice import advice
 from nanobot.agent.tools.sandbox.ready import Kind
+from nanobot.agent.tools.search.ripgrep import find_rg
 from nanobot.agent.tools.settings import BUILTIN_TOOLS
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.config.places import is_open

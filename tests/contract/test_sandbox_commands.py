@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.agent.tools.command import Launch
 from nanobot.agent.tools.sandbox.cgroups import make_groups
 from nanobot.agent.tools.sandbox.policy import Limits
 from nanobot.agent.tools.sandbox.settings import Mode, SandboxSettings
+from nanobot.agent.tools.shell.command import Launch
 from tests.fakes.cell import CANARY, Cell, telling
 
 KINDS: list[Mode] = ["bwrap", "landlock"]

@@ -16,10 +16,10 @@ import pytest
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.builtin import builtin_tools
-from nanobot.agent.tools.command import Launch
-from nanobot.agent.tools.jobs import JobNote, Jobs
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.settings import ToolSettings
+from nanobot.agent.tools.shell.command import Launch
+from nanobot.agent.tools.shell.jobs import JobNote, Jobs
 from nanobot.errors import ToolError
 from nanobot.messages import ToolCall
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.settings import AgentSettings
-from nanobot.agent.tools.paths import PathRules
-from nanobot.agent.tools.send_file import SendFile
+from nanobot.agent.tools.files.paths import PathRules
+from nanobot.agent.tools.files.send_file import SendFile
 from nanobot.bus.events import OutboundMessage, Route
 from nanobot.messages import AssistantMessage, ToolMessage
 from nanobot.providers.base import Emit, LLMRequest, LLMResponse

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nanobot.agent.tools.command import Launch, child_environment
 from nanobot.agent.tools.sandbox.sandbox import Sandbox
 from nanobot.agent.tools.sandbox.settings import SandboxSettings
+from nanobot.agent.tools.shell.command import Launch, child_environment
 
 CANARY = "canary-5f3a9c71"
 WORK_S = 30.0

@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanobot.agent.tools.base import Tool, ToolContext
-from nanobot.agent.tools.editing import Replacement, replace_all_of
-from nanobot.agent.tools.files import ReadFile
-from nanobot.agent.tools.grep import Grep
-from nanobot.agent.tools.hunks import apply_hunks
-from nanobot.agent.tools.listing import ListDir
-from nanobot.agent.tools.patch import ApplyPatch
-from nanobot.agent.tools.patching import parse_patch
-from nanobot.agent.tools.paths import PathRules
+from nanobot.agent.tools.files.editing import Replacement, replace_all_of
+from nanobot.agent.tools.files.hunks import apply_hunks
+from nanobot.agent.tools.files.listing import ListDir
+from nanobot.agent.tools.files.patch import ApplyPatch
+from nanobot.agent.tools.files.patching import parse_patch
+from nanobot.agent.tools.files.paths import PathRules
+from nanobot.agent.tools.files.read import ReadFile
+from nanobot.agent.tools.files.write import EditFile, WriteFile
 from nanobot.agent.tools.registry import Observation, ToolRegistry
-from nanobot.agent.tools.search import Glob
-from nanobot.agent.tools.write import EditFile, WriteFile
+from nanobot.agent.tools.search.glob import Glob
+from nanobot.agent.tools.search.grep import Grep
 from nanobot.errors import ToolError
 from nanobot.messages import ToolCall
 

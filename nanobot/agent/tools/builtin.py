@@ -7,23 +7,23 @@ from typing import Any
 from uuid import uuid4
 
 from nanobot.agent.tools.base import Tool
-from nanobot.agent.tools.command import Launcher, child_environment
-from nanobot.agent.tools.files import ReadFile
-from nanobot.agent.tools.grep import Grep
-from nanobot.agent.tools.jobs import Jobs
-from nanobot.agent.tools.listing import ListDir
-from nanobot.agent.tools.patch import ApplyPatch
-from nanobot.agent.tools.paths import PathRules
+from nanobot.agent.tools.files.listing import ListDir
+from nanobot.agent.tools.files.patch import ApplyPatch
+from nanobot.agent.tools.files.paths import PathRules
+from nanobot.agent.tools.files.read import ReadFile
+from nanobot.agent.tools.files.send_file import SendFile
+from nanobot.agent.tools.files.write import EditFile, WriteFile
 from nanobot.agent.tools.read_result import ReadResult
 from nanobot.agent.tools.registry import DEFAULT_MAX_CHARS
 from nanobot.agent.tools.sandbox.sandbox import Sandbox
-from nanobot.agent.tools.search import Glob
-from nanobot.agent.tools.send_file import SendFile
+from nanobot.agent.tools.search.glob import Glob
+from nanobot.agent.tools.search.grep import Grep
 from nanobot.agent.tools.settings import BUILTIN_TOOLS, ToolSettings
-from nanobot.agent.tools.shell import Exec
-from nanobot.agent.tools.shell_jobs import job_tools
+from nanobot.agent.tools.shell.command import Launcher, child_environment
+from nanobot.agent.tools.shell.exec import Exec
+from nanobot.agent.tools.shell.job_tools import job_tools
+from nanobot.agent.tools.shell.jobs import Jobs
 from nanobot.agent.tools.web.build import web_tools
-from nanobot.agent.tools.write import EditFile, WriteFile
 from nanobot.errors import ConfigError
 
 

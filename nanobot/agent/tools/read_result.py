@@ -15,7 +15,7 @@ from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, CutPolicy, Sourced, ToolContext
 from nanobot.agent.tools.child import Found
 from nanobot.agent.tools.results import safe_cut
-from nanobot.agent.tools.ripgrep import run_rg
+from nanobot.agent.tools.search.ripgrep import run_rg
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
 

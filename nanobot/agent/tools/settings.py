@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from nanobot.agent.tools.command import SECRET_NAME
 from nanobot.agent.tools.mcp.settings import McpSettings
 from nanobot.agent.tools.rules import Rule
 from nanobot.agent.tools.sandbox.settings import SandboxSettings
 from nanobot.agent.tools.secret_paths import DEFAULT
+from nanobot.agent.tools.shell.command import SECRET_NAME
 from nanobot.agent.tools.web.settings import WebSettings
 
 BUILTIN_TOOLS = (

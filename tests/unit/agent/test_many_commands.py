@@ -11,10 +11,10 @@ from uuid import uuid4
 import pytest
 
 from nanobot.agent.settings import AgentSettings
-from nanobot.agent.tools.command import Launcher, child_environment
-from nanobot.agent.tools.jobs import Jobs
-from nanobot.agent.tools.paths import PathRules
-from nanobot.agent.tools.shell import Exec
+from nanobot.agent.tools.files.paths import PathRules
+from nanobot.agent.tools.shell.command import Launcher, child_environment
+from nanobot.agent.tools.shell.exec import Exec
+from nanobot.agent.tools.shell.jobs import Jobs
 from nanobot.messages import JsonObject, ToolMessage
 from nanobot.providers.base import Emit, LLMRequest, LLMResponse
 from nanobot.supervisor import SCRIPT

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.repeats import unchanged
-from nanobot.agent.tools.files import ReadFile
-from nanobot.agent.tools.paths import PathRules
+from nanobot.agent.tools.files.paths import PathRules
+from nanobot.agent.tools.files.read import ReadFile
 from nanobot.messages import Message, ToolMessage
 from tests.fakes.agent import Agent
 from tests.fakes.provider import calls, says

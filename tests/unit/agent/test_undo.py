@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.agent.tools.command import Launcher
-from nanobot.agent.tools.jobs import Jobs
-from nanobot.agent.tools.patch import ApplyPatch
-from nanobot.agent.tools.paths import PathRules
-from nanobot.agent.tools.shell import Exec
-from nanobot.agent.tools.write import EditFile, WriteFile
+from nanobot.agent.tools.files.patch import ApplyPatch
+from nanobot.agent.tools.files.paths import PathRules
+from nanobot.agent.tools.files.write import EditFile, WriteFile
+from nanobot.agent.tools.shell.command import Launcher
+from nanobot.agent.tools.shell.exec import Exec
+from nanobot.agent.tools.shell.jobs import Jobs
 from nanobot.agent.undo import FileChange, NotUndone, prune_scratch, take_back
 from tests.fakes.agent import Agent
 from tests.fakes.provider import Step, calls, says

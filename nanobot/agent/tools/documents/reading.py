@@ -12,7 +12,6 @@ from pathlib import PurePath
 from typing import Any, BinaryIO, cast
 
 from nanobot.agent.tools.child import run_child
-from nanobot.agent.tools.decode import Binary, Text
 from nanobot.agent.tools.documents.limits import (
     MAX_FILE_BYTES,
     MAX_OUTPUT_BYTES,
@@ -22,6 +21,7 @@ from nanobot.agent.tools.documents.limits import (
     Kind,
     Wanted,
 )
+from nanobot.agent.tools.files.decode import Binary, Text
 from nanobot.errors import ToolError
 
 _SUFFIXES: dict[str, Kind] = {

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nanobot.agent.tools.command import Launch
 from nanobot.agent.tools.sandbox.bwrap import LAUNCHER, ORDERS, bwrap_options
 from nanobot.agent.tools.sandbox.landlock import landlock_grants
 from nanobot.agent.tools.sandbox.policy import HOME, Limits, Policy, Unusable
 from nanobot.agent.tools.sandbox.seccomp import program
+from nanobot.agent.tools.shell.command import Launch
 
 PROXY_PORT = 3128  # of the command's own network namespace
 _OPTIONS_FD, _PROXY_FD = 9, 8

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from nanobot.agent.tools.command import Launch
 from nanobot.agent.tools.sandbox import machine
 from nanobot.agent.tools.sandbox.cgroups import make_groups
 from nanobot.agent.tools.sandbox.launch import (
@@ -23,6 +22,7 @@ from nanobot.agent.tools.sandbox.launch import (
     landlock_orders,
 )
 from nanobot.agent.tools.sandbox.policy import Policy, Unusable
+from nanobot.agent.tools.shell.command import Launch
 from nanobot.errors import ToolError
 
 Kind: TypeAlias = Literal["bwrap", "landlock", "none", "off"]

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nanobot.agent.tools.command import Launch
 from nanobot.agent.tools.sandbox import machine
 from nanobot.agent.tools.sandbox.hints import View, hint
 from nanobot.agent.tools.sandbox.policy import Limits, Network, Policy, Unusable, plan
 from nanobot.agent.tools.sandbox.ready import Ready, State, prepared
 from nanobot.agent.tools.sandbox.settings import SandboxSettings
+from nanobot.agent.tools.shell.command import Launch
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, CutPolicy, Sourced, ToolContext
-from nanobot.agent.tools.decode import Text, sniff
+from nanobot.agent.tools.files.decode import Text, sniff
 from nanobot.agent.tools.web.charset import decode
 from nanobot.agent.tools.web.extraction import Extracted, Extractor
 from nanobot.agent.tools.web.fetching import Fetcher, Page

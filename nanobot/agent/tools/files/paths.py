@@ -1,0 +1,120 @@
+"""Which files a tool may touch.
+
+A path is resolved (``~``, ``..``, symlinks) and checked against the roots; ``opening`` then opens what was checked and nothing
+else.  This keeps the file tools in.  It is no boundary for ``exec``: only a sandbox is.
+"""
+
+import contextlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from nanobot.agent.tools.base import Sourced
+from nanobot.agent.tools.files.opening import Walls, closed_reason, open_regular
+from nanobot.errors import ToolError
+
+_KERNEL = (Path("/proc"), Path("/sys"), Path("/dev"))
+_VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})")
+_MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class PathRules:
+    """What the file tools may touch.
+
+    ``denied`` files and trees (the config file, the data directory) stay closed also without ``restrict``; a workspace or extra
+    root that lies inside a denied tree is open all the same.
+    """
+
+    restrict: bool = True
+    extra_roots: tuple[Path, ...] = ()
+    denied: tuple[Path, ...] = ()
+
+    def resolve(self, raw: str, workspace: Path) -> Path:
+        """Return the real path that ``raw`` names, which need not exist.  Relative paths start in the workspace.
+
+        The check is by name and for the sake of a clear answer; open the path with ``walls``, which see through other names.
+
+        Raises:
+            ToolError: it may not be touched, or cannot be a path.
+        """
+        base = Path(os.path.realpath(workspace))
+        path = Path(os.path.realpath(base / _expanded(raw, base)))
+        if self._is_closed(str(path), workspace):
+            raise ToolError(closed_reason(raw))
+        roots = (base, *(Path(os.path.realpath(root)) for root in self.extra_roots))
+        if self.restrict and not any(path.is_relative_to(root) for root in roots):
+            via = " (it leads there through a symlink or ..)" if not Path(raw).is_absolute() else ""
+            raise ToolError(f"{raw!r} is outside the workspace {str(base)!r}{via}. Use a path inside it.")
+        if any(path.is_relative_to(kernel) for kernel in _KERNEL):
+            raise ToolError(f"{raw!r} is a device or kernel file, not a file with contents; use exec to look at it.")
+        return path
+
+    def walls(self, workspace: Path) -> Walls:
+        """Return what is closed by its identity, for one call."""
+        return Walls(self.denied, (workspace, *self.extra_roots))
+
+    def open(self, raw: str, workspace: Path) -> tuple[Path, BinaryIO]:
+        """Open the regular file that ``raw`` names; return its real path too.
+
+        Raises:
+            ToolError: it may not be touched, is not there, or is no regular file.
+        """
+        path = self.resolve(raw, workspace)
+        return path, open_regular(path, raw, self.walls(workspace))
+
+    def _is_closed(self, path: str, workspace: Path) -> bool:
+        roots = [_tree(os.path.realpath(root)) for root in (workspace, *self.extra_roots)]
+        own = _tree(path)
+        for entry in self.denied:
+            if own.startswith(tree := _tree(os.path.realpath(entry))):
+                return not any(root.startswith(tree) and root != tree and own.startswith(root) for root in roots)
+        with contextlib.suppress(OSError):  # a hard link to a denied file
+            return self.walls(workspace).closed_after(os.lstat(path), before=False)
+        return False
+
+
+def shown(path: Path, workspace: Path) -> str:
+    """Return the path as the model should write it: relative inside the workspace."""
+    base = Path(os.path.realpath(workspace))
+    return str(path.relative_to(base)) if path.is_relative_to(base) else str(path)
+
+
+def printed(name: str) -> str:
+    """Return a file's name as part of a line: one that could end the line is quoted."""
+    return name if name.isprintable() else ascii(name)
+
+
+def sourced(text: str, path: Path, workspace: Path) -> str | Sourced:
+    """Return what a file says, as its words if it lies outside the workspace."""
+    if path.is_relative_to(os.path.realpath(workspace)):
+        return text
+    return Sourced(text, f"file {path}")
+
+
+def _expanded(raw: str, base: Path) -> str:
+    if not raw.strip():
+        raise ToolError("the path is empty.")
+    if bad := next((c for c in raw if ord(c) < 32), None):
+        raise ToolError(
+            f"the path {raw!r} holds the control character {bad!r}. "
+            "If a backslash was meant, write it as two (\\\\); otherwise leave it out."
+        )
+    try:
+        encoded = os.fsencode(raw)
+    except UnicodeEncodeError:
+        raise ToolError(f"the path {raw!r} holds a character that no file name can hold.") from None
+    if len(encoded) > _MAX_PATH_BYTES or any(len(part) > _MAX_NAME_BYTES for part in encoded.split(b"/")):
+        raise ToolError(
+            f"the path {raw[:60]!r}… is too long: a name holds {_MAX_NAME_BYTES} bytes, a path {_MAX_PATH_BYTES:,}."
+        )
+    if (variable := _VARIABLE.match(raw)) and not os.path.lexists(base / raw.split("/", 1)[0]):
+        raise ToolError(f"{variable.group()} is not expanded in paths; write the path itself.")
+    return os.path.expanduser(raw)
+
+
+def _tree(path: str) -> str:
+    """Return the path with a slash, so that a prefix is a directory."""
+    return path.rstrip("/") + "/"

@@ -1,0 +1,91 @@
+"""Finding files by name: ``glob``; and what both searches have in common.
+
+ripgrep runs inside the workspace and follows no links.  ``.git`` and ``node_modules`` and what ``.gitignore`` names are left out
+unless asked for; a directory named as ``path`` is searched whatever it is called.
+"""
+
+import asyncio
+from pathlib import Path
+
+from pydantic import Field
+
+from nanobot.agent.tools.arguments import ToolArguments
+from nanobot.agent.tools.base import BaseTool, CutPolicy, Sourced, ToolContext
+from nanobot.agent.tools.files.paths import PathRules, printed, shown, sourced
+from nanobot.agent.tools.search.inside import Inside
+from nanobot.agent.tools.search.ripgrep import reason, run_rg
+from nanobot.errors import ToolError
+from nanobot.session.entries import Effect
+
+TOO_SLOW = "the search took too long and was stopped before it found anything. Search a smaller directory."
+_SKIPPED = ("--glob", "!**/.git/**", "--glob", "!**/node_modules/**")
+_WALKING = ("--hidden", "--no-require-git", "--no-ignore-parent", "--no-ignore-global", "--sort=path", "--no-messages")
+
+
+def walking(*, glob: str | None, ignored: bool) -> list[str]:
+    """Return ripgrep's flags that say which files are looked at."""
+    flags = [*_WALKING, *(("--no-ignore",) if ignored else ())]
+    # A later glob wins, and one with a slash is anchored: at our root, as in .gitignore
+    flags += ["--glob", glob.removeprefix("./")] if glob else []
+    return flags if ignored else [*flags, *_SKIPPED]
+
+
+def names_in(output: bytes) -> list[str]:
+    """Return the file names that ripgrep printed, each ended by NUL; one that was cut off is left out."""
+    return [part.decode("utf-8", "surrogateescape").removeprefix("./") for part in output.split(b"\0")[:-1]]
+
+
+class GlobArguments(ToolArguments):
+    pattern: str = Field(min_length=1, description="Such as *.py (any depth), src/**/*.ts, *.{md,txt}")
+    path: str = Field(default=".", description="Directory to search in, relative to the workspace")
+    ignored: bool = Field(default=False, description="Also what .gitignore names, .git, node_modules")
+    limit: int = Field(default=300, ge=1, le=2_000, description="How many paths at most")
+
+
+class Glob(BaseTool[GlobArguments]):
+    """Files by name."""
+
+    name = "glob"
+    description = "Find files by name pattern, hidden files too; gives their paths, sorted."
+    arguments = GlobArguments
+    effect: Effect = "pure"
+    concurrent = True
+    chatty = True
+    cut: CutPolicy = "tail"
+    summary_fields = ("pattern", "path")
+
+    def __init__(self, rules: PathRules) -> None:
+        self._rules = rules
+
+    async def run(self, arguments: GlobArguments, context: ToolContext) -> str | Sourced:
+        """Search."""
+        root = await asyncio.to_thread(_directory, self._rules, arguments.path, context.workspace)
+        flags = walking(glob=arguments.pattern, ignored=arguments.ignored)
+        found = await run_rg((*flags, "--null", "--files", "./"), cwd=root)
+        if why := reason(found):
+            raise ToolError(f"ripgrep cannot use the pattern {arguments.pattern!r}: {why}")
+        names = names_in(found.output)
+        return await asyncio.to_thread(self._render, names, root, arguments, context.workspace, found.stopped)
+
+    def _render(
+        self, names: list[str], root: Path, arguments: GlobArguments, workspace: Path, stopped: str
+    ) -> str | Sourced:
+        with Inside(root, self._rules.walls(workspace)) as inside:
+            found = [name for name in names if inside.has(name)]
+        if not found and stopped == "time":
+            raise ToolError(TOO_SLOW)
+        if not found:
+            hint = "" if arguments.ignored else " (ignored files, .git and node_modules were left out)"
+            return f"No file matches {arguments.pattern!r} in {arguments.path}{hint}."
+        lines = [printed(shown(root / name, workspace)) for name in found[: arguments.limit]]
+        left = len(found) - len(lines)
+        if left > 0 or stopped:
+            lines.append(f"[{f'{left:,}' if not stopped else 'many'} more; narrow the pattern or raise limit]")
+        return sourced("\n".join(lines), root, workspace)
+
+
+def _directory(rules: PathRules, raw: str, workspace: Path) -> Path:
+    path = rules.resolve(raw, workspace)
+    if not path.is_dir():
+        raise ToolError(f"{raw!r} is no directory.")
+    return path
