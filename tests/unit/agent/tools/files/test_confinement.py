@@ -26,7 +26,7 @@ from tests.unit.agent.tools.conftest import Bench
 
 RULES = PathRules()
 CANARY = "canary-7f3a"
-RACE_S = 1.0
+FEWEST, AT_LEAST_S, AT_MOST_S = 120, 1.0, 20.0  # calls in a race; its time, on a fast machine and on a busy one
 
 
 @contextmanager
@@ -84,13 +84,13 @@ async def test_g02_no_swap_of_a_directory_for_a_link_leads_out(bench: Bench) -> 
     seen: list[str] = []
 
     with swapping(bench.workspace, outside) as turns:
-        end = monotonic() + RACE_S
-        while monotonic() < end:
+        began = monotonic()
+        while (lasted := monotonic() - began) < AT_MOST_S and (lasted < AT_LEAST_S or len(seen) < FEWEST):
             for observed in await asyncio.gather(*(bench.call(tool, **arguments) for tool, arguments in calls)):
                 seen.append(observed.text)
 
     assert turns[0] > 100
-    assert len(seen) > 100
+    assert len(seen) >= FEWEST
     assert [text for text in seen if CANARY in text] == []
     assert {path.name: path.read_bytes() for path in outside.iterdir()} == before
 
