@@ -63,7 +63,7 @@ class _About:
     @property
     def question(self) -> str:
         why = f" Because {self.ask.why.rstrip('.')}." if self.ask.why else ""
-        return f"{self.ask.question}{why} {HOW} Always: {self.pattern}"
+        return f"{self.ask.question}{why}"
 
     @property
     def details(self) -> str:
@@ -140,7 +140,9 @@ class Approvals:
                 question_id=entry.id,
                 call_id=call.id,
                 details=about.details,
+                how=HOW,
                 always=str(about.pattern),
+                sender=session.log.open.sender if session.log.open else "",
             )
         )
         try:

@@ -122,14 +122,22 @@ class ProviderSwitched(_OfTurn):
 class Waiting(_OfTurn):
     """The Turn waits for a person's approval of a call; ``question_id`` is what an answer names.
 
-    ``details`` is what would run, whole; ``always`` says what an answer of "always" would allow.
+    ``details`` is what would run, whole; ``how`` says how to answer in the chat that asks, ``always`` what an answer of "always"
+    would allow.  ``sender`` is whose Turn it is.
     """
 
     question: str
     question_id: str
     call_id: str
     details: str = ""
+    how: str = ""
     always: str = ""
+    sender: str = ""
+
+    @property
+    def in_full(self) -> str:
+        """The question as it stands in the chat that asks, without the call."""
+        return " ".join(filter(None, (self.question, self.how, self.always and f"Always: {self.always}")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def fold(draft: Draft, event: RuntimeEvent, *, at: float) -> Draft:
         case ProviderSwitched():
             return replace(draft, note=f"{event.to_model} takes over from {event.from_model}.")
         case Waiting():
-            return replace(draft, note=event.question)
+            return replace(draft, note=event.in_full)
         case TurnFinished():
             return replace(draft, finished=event, note="")
         case _:

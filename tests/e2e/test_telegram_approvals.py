@@ -107,6 +107,31 @@ async def test_l01_a_question_outlives_the_daemon(tmp_path: Path, how: signal.Si
     assert len(model.chats) == 2
 
 
+async def test_l01_the_owner_is_asked_for_a_user(tmp_path: Path) -> None:
+    """A user's call waits in the owner's chat, over a crash; the tap there runs it and the user gets the answer."""
+    replies = [Reply(tool_calls=[Call("exec", {"command": APPEND})]), Reply("done")]
+    async with asking(tmp_path, *replies) as (home, telegram, _):
+        telegram.chat(1)
+        async with home.gateway() as process:
+            telegram.push_text(2, "do it")
+            await home.until(lambda: with_buttons(telegram, 1), "a question")
+            await home.until(lambda: json.dumps(_state(home)).count('"tg:2"') == 2, "notes of both messages")
+            await home.until(lambda: not telegram.updates.waiting, "acknowledgement")
+            process.kill()
+            await process.wait()
+        async with home.gateway():
+            await tap(home, telegram, with_buttons(telegram, 1)[0], "Allow once")
+            await home.until(lambda: "done" in " ".join(telegram.chat(2).answers), "the answer")
+            await home.until(lambda: not with_buttons(telegram, 1), "no buttons")
+
+    (asked,) = telegram.chat(1).answers
+    assert asked.startswith("❓ “Person 2” (2) asks in their own chat with me: May exec run?")
+    assert APPEND in asked
+    assert asked.endswith("✅ Allowed once by Person.")
+    assert [text for text in telegram.chat(2).answers if "I asked my owner" in text] != []
+    assert marks(home) == ["ran"]
+
+
 async def test_a_tap_is_on_disk_before_anybody_is_told(tmp_path: Path) -> None:
     """Killed while the tap is answered, and with the update gone, the next process does what was decided and asks nothing."""
     replies = [Reply(tool_calls=[Call("exec", {"command": APPEND})]), Reply("done"), Reply("done")]

@@ -26,6 +26,7 @@ from nanobot.channels.telegram.format import MAX_TEXT_UNITS, plain
 from nanobot.channels.telegram.inbound import Moved, Pressed, Said
 from nanobot.channels.telegram.ingress import Ingress, IngressPorts
 from nanobot.channels.telegram.outbox import Outbox
+from nanobot.channels.telegram.owners import Owners
 from nanobot.channels.telegram.polling import ANSWER_S, Persistence, Polling, Progress
 from nanobot.channels.telegram.questions import Questions
 from nanobot.channels.telegram.settings import TelegramSettings
@@ -108,7 +109,10 @@ class TelegramChannel:
             clock=clock,
         )
         self._answers = Answers(name, self._outbox, self._drafts, ring_after_s=settings.ring_after_s, clock=clock)
-        self._questions = Questions(name, self._client, self._outbox, self._state, decide=decide, sleep=sleep)
+        self._owners = Owners(self._client, self._owner_ids, self._state.platform_chat)
+        self._questions = Questions(
+            name, self._client, self._outbox, self._state, owners=self._owners, decide=decide, sleep=sleep
+        )
         self._stop_asking = events.observe(
             self._questions.on_event
         )  # what a restart asks again comes before ``listen``
@@ -190,6 +194,7 @@ class TelegramChannel:
 
     def _judge(self, incoming: Said | Pressed) -> Verdict:
         self._questions.note_name(incoming.origin)
+        self._owners.note(incoming.origin)
         verdict = self._verdict(incoming)
         if isinstance(verdict, Refused) and self._state.refresh():  # somebody may have been let in from the terminal
             verdict = self._verdict(incoming)
@@ -208,6 +213,12 @@ class TelegramChannel:
         if isinstance(incoming, Pressed):
             return access.admit(origin, mentions_me=True)
         return access.admit(origin, mentions_me=incoming.mentions_me, answers_me=incoming.answers_me)
+
+    def _owner_ids(self) -> tuple[str, ...]:
+        """Return the people with an owner's rights, the first one named first."""
+        roles = self._access.with_paired(self._state.pairing.approved).roles
+        named = (*self._settings.owners, *self._access.roles, *roles)
+        return tuple(dict.fromkeys(one for one in named if roles.get(one) == "owner" and not one.startswith("-")))
 
     async def _refuse(self, incoming: Said | Pressed, why: str) -> None:
         origin = incoming.origin

@@ -17,14 +17,16 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, ReplyParameters
+from telegram.constants import ChatMemberStatus
 from telegram.error import TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBDeprecationWarning
 
 from nanobot.channels.telegram.errors import from_telegram
 from nanobot.channels.telegram.format import Attachment, Rendered
-from nanobot.channels.telegram.inbound import Me
+from nanobot.channels.telegram.inbound import MAX_NAME_CHARS, Me
 from nanobot.channels.telegram.settings import TelegramSettings
+from nanobot.errors import SendRejected
 
 ALLOWED_UPDATES = ("message", "edited_message", "callback_query")
 MAX_PRESS_CHARS = 200
@@ -79,6 +81,21 @@ class Client:
         async with self._call():
             user = await self._bot.get_me()
         return Me(user.id, user.username or "")
+
+    async def is_in(self, chat: str, person: str) -> bool:
+        """Say whether somebody is in a group, as far as Telegram tells; False where it does not."""
+        try:
+            async with self._call():
+                member = await self._bot.get_chat_member(int(chat), int(person))
+        except SendRejected:
+            return False
+        return member.status not in (ChatMemberStatus.LEFT, ChatMemberStatus.BANNED)
+
+    async def name_of(self, chat: str) -> str:
+        """Return a person's name or a group's title."""
+        async with self._call():
+            found = await self._bot.get_chat(int(chat))
+        return " ".join((found.effective_name or "").split())[:MAX_NAME_CHARS]
 
     async def send(
         self,

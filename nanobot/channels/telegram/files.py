@@ -54,13 +54,14 @@ def state_path(data_dir: Path, name: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class KeptQuestion:
-    """A question that is shown with buttons, and the message that shows it."""
+    """A question, and a message that shows it or says where it is asked; ``chat`` is empty for the chat that asks."""
 
     session_key: str
     question: str
     turn: str
     text: str
     ref: str
+    chat: str = ""
 
 
 class ChannelState:

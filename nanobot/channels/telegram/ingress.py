@@ -35,7 +35,7 @@ from nanobot.channels.telegram.inbound import (
     read_update,
     to_inbound,
 )
-from nanobot.channels.telegram.questions import PREFIX
+from nanobot.channels.telegram.question_view import PREFIX
 from nanobot.errors import ChannelError, SessionError
 
 log = logging.getLogger(__name__)

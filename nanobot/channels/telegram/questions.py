@@ -12,33 +12,32 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Protocol, get_args
+from dataclasses import dataclass
+from typing import Protocol
 
-from nanobot.bus.events import Decision, Role, Route, SessionKey, route_of, session_key
+from nanobot.bus.events import Role, Route, SessionKey, route_of, session_key
 from nanobot.bus.runtime_events import Decided, RuntimeEvent, TurnFinished, TurnStarted, Waiting
 from nanobot.channels.access import Admitted, Origin, Verdict
 from nanobot.channels.base import Decide
+from nanobot.channels.telegram.asking import AskedCall, Asking, Shown
 from nanobot.channels.telegram.drafts import SETTLE_S
 from nanobot.channels.telegram.errors import NotModified
-from nanobot.channels.telegram.files import ChannelState, KeptQuestion
-from nanobot.channels.telegram.format import Attachment, Button, Entity, Rendered, plain, utf16_units
+from nanobot.channels.telegram.files import ChannelState
+from nanobot.channels.telegram.format import Rendered, plain
 from nanobot.channels.telegram.inbound import Pressed
 from nanobot.channels.telegram.outbox import Outbox
+from nanobot.channels.telegram.owners import Owners
+from nanobot.channels.telegram.question_view import Choice, parse, wording
 from nanobot.errors import ChannelError, SendFailed, SendRejected, SessionError
 
 log = logging.getLogger(__name__)
 
-PREFIX = "ap:"
 TRIES_MAX = 10
 LONGEST_WAIT_S = 60.0
 KEPT = 1_000
-MAX_DETAILS_UNITS = 2_500
-LONG = "[… the call is too long for this message; it stands in full above …]"
 NOT_AN_OWNER = "Only an owner may decide this."
 DECIDED = "That was decided already."
 OVER = "⏹ Not asked any more."
-_BUTTONS: dict[Decision, str] = {"once": "Allow once", "always": "Always", "deny": "Deny"}
 
 
 class Messages(Protocol):
@@ -56,32 +55,6 @@ class Reply:
     is_alert: bool = False
 
 
-@dataclass(slots=True)
-class _Question:
-    """One question: ``is_pressed`` once somebody decided with a button, ``outcome`` once it is settled."""
-
-    place: str
-    session_key: SessionKey
-    id: str
-    turn: str
-    text: str
-    is_pressed: bool = False
-    code_at: int | None = None  # where in the text the call itself begins
-    long: str = ""  # the whole call, when it is too long for the message
-    outcome: str = ""
-    refs: list[str] = field(default_factory=list[str])
-    is_moving: bool = False
-    is_given_up: bool = False
-
-    @property
-    def is_due(self) -> bool:
-        return not self.is_moving and not self.is_given_up and bool(self.outcome or not self.refs)
-
-    def settle(self, outcome: str) -> None:
-        self.outcome = self.outcome or outcome
-        self.is_given_up = False
-
-
 class Questions:
     """The questions of one channel.
 
@@ -90,6 +63,7 @@ class Questions:
         messages: calls to the platform.
         outbox: sends what can be sent, wherever the chat is by now.
         state: where the messages of questions are remembered.
+        owners: where somebody can be asked.
         decide: hands a decision to the core.
         sleep: how to wait, in seconds.
     """
@@ -101,16 +75,17 @@ class Questions:
         outbox: Outbox,
         state: ChannelState,
         *,
+        owners: Owners,
         decide: Decide,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._name = name
         self._messages = messages
-        self._outbox = outbox
         self._state = state
+        self._asking = Asking(name, outbox, state, owners)
         self._decide = decide
         self._sleep = sleep
-        self._known: dict[str, _Question] = {}
+        self._known: dict[str, AskedCall] = {}
         self._over: OrderedDict[str, None] = OrderedDict()
         self._turns: dict[SessionKey, str] | None = {}  # while what is on disk is not known yet: who runs
         self._decided_before: dict[str, str] = {}  # and what was decided
@@ -160,37 +135,44 @@ class Questions:
             return Reply()
         if not isinstance(verdict, Admitted) or verdict.role != "owner":
             return Reply(NOT_AN_OWNER, is_alert=True)
-        question, decision = choice
-        key = session_key(Route(self._name, chat, pressed.topic))
-        found = self._find(key, question)
+        here = Route(self._name, chat, pressed.topic)
+        key = session_key(Route(self._name, choice.chat, choice.topic) if choice.chat else here)
+        found = self._find(key, choice.question)
         if found is None:
-            return await self._press_unknown(pressed, key, question, decision, verdict.role)
-        if pressed.message_id is not None and str(pressed.message_id) not in found.refs:
-            found.refs.append(str(pressed.message_id))  # sent before a crash, and never written down
+            return await self._press_unknown(pressed, key, choice, verdict.role)
+        self._note_stray(found, pressed, chat if choice.chat else "")
         if found.is_pressed or found.outcome:
             return Reply(DECIDED)
         found.is_pressed = True
-        reply = await self._decided(pressed, found.session_key, question, decision, verdict.role)
+        reply = await self._decided(pressed, found.session_key, choice, verdict.role)
         found.is_pressed = not reply.is_alert
         return reply
 
-    async def _press_unknown(
-        self, pressed: Pressed, key: SessionKey, question: str, decision: Decision, role: Role
-    ) -> Reply:
+    def _note_stray(self, question: AskedCall, pressed: Pressed, chat: str) -> None:
+        """Take in a message that was sent before a crash, and never written down."""
+        ref = str(pressed.message_id)
+        if pressed.message_id is None or any(one.ref == ref and one.chat == chat for one in question.shown):
+            return
+        like = next((one.text for one in question.shown if one.chat == chat), None)
+        text = like or (wording(question.asked).text if question.asked else "A call was asked about.")
+        question.shown.append(Shown(ref, text, chat))
+
+    async def _press_unknown(self, pressed: Pressed, key: SessionKey, choice: Choice, role: Role) -> Reply:
         if pressed.message_id is not None:
             self._strays.append((pressed.origin.chat, str(pressed.message_id)))
             self._wake.set()
-        if f"{key} {question}" in self._over:
+        if f"{key} {choice.question}" in self._over:
             return Reply(DECIDED)
-        return await self._decided(pressed, key, question, decision, role)
+        return await self._decided(pressed, key, choice, role)
 
-    async def _decided(self, pressed: Pressed, key: SessionKey, question: str, decision: Decision, role: Role) -> Reply:
+    async def _decided(self, pressed: Pressed, key: SessionKey, choice: Choice, role: Role) -> Reply:
+        by = pressed.origin.sender
         try:
-            return Reply(await self._decide(key, decision, by=pressed.origin.sender, role=role, question=question))
+            return Reply(await self._decide(key, choice.decision, by=by, role=role, question=choice.question))
         except SessionError as error:
             return Reply(f"Nothing was decided: {error}", is_alert=True)
 
-    def _find(self, key: SessionKey, question: str) -> _Question | None:
+    def _find(self, key: SessionKey, question: str) -> AskedCall | None:
         """Return the question; one whose topic was closed is shown in the chat itself."""
         elsewhere = (
             one for one in self._known.values() if one.id == question and one.session_key.startswith(f"{key}:topic:")
@@ -198,21 +180,15 @@ class Questions:
         return self._known.get(f"{key} {question}") or next(elsewhere, None)
 
     def _ask(self, event: Waiting) -> None:
-        is_long = utf16_units(event.details) > MAX_DETAILS_UNITS
-        shown = LONG if is_long else event.details
         place = f"{event.session_key} {event.question_id}"
-        if place not in self._known:
-            asked = _Question(place, event.session_key, event.question_id, event.turn, event.question)
-            asked.text += f"\n\n{shown}" if shown else ""
-            asked.code_at = len(event.question) + 2
-            asked.long = event.details if is_long else ""
-            self._known[place] = asked
+        question = AskedCall(place, event.session_key, event.question_id, event.turn)
+        self._known.setdefault(place, question).asked = event
 
     def _note_turn(self, key: SessionKey, turn: str) -> None:
         if self._turns is not None:
             self._turns[key] = turn
 
-    def _settle_all(self, key: SessionKey, is_over: Callable[[_Question], bool]) -> None:
+    def _settle_all(self, key: SessionKey, is_over: Callable[[AskedCall], bool]) -> None:
         for question in self._known.values():
             if question.session_key == key and is_over(question):
                 question.settle(OVER)
@@ -257,16 +233,14 @@ class Questions:
             return
         for kept in self._state.questions:
             place = f"{kept.session_key} {kept.question}"
-            found = self._known.setdefault(
-                place, _Question(place, kept.session_key, kept.question, kept.turn, kept.text)
-            )
-            found.refs.append(kept.ref)
+            found = self._known.setdefault(place, AskedCall(place, kept.session_key, kept.question, kept.turn))
+            found.shown.append(Shown(kept.ref, kept.text, kept.chat))
             if place in self._decided_before:
                 found.settle(self._decided_before[place])
             if turns.get(kept.session_key, kept.turn) != kept.turn:
                 found.settle(OVER)
 
-    async def _move(self, question: _Question) -> None:
+    async def _move(self, question: AskedCall) -> None:
         try:
             await self._show_at_last(question)
         finally:
@@ -275,7 +249,7 @@ class Questions:
             await self._forget(question)
         self._wake.set()
 
-    async def _show_at_last(self, question: _Question) -> None:
+    async def _show_at_last(self, question: AskedCall) -> None:
         try:
             for tried in range(1, TRIES_MAX + 1):
                 try:
@@ -291,50 +265,40 @@ class Questions:
             log.exception("channel %s: a question in %s cannot be shown", self._name, question.session_key)
             question.is_given_up = True
 
-    async def _show(self, question: _Question) -> None:
+    async def _show(self, question: AskedCall) -> None:
         route = route_of(question.session_key)
         assert route is not None  # looked at when it came in
-        if not question.outcome and not question.refs:
-            asking = asyncio.create_task(self._send(question, route), name=f"ask {question.place}")
+        if not question.outcome and question.asked is not None and question.is_unshown:
+            asking = asyncio.create_task(  # of its own, so that a cancellation does not lose a message's id
+                self._asking.ask(question, question.asked, route, name=self._names.get(question.asked.sender, "")),
+                name=f"ask {question.place}",
+            )
             self._in_flight.add(asking)
             asking.add_done_callback(self._landed)
             await asyncio.shield(asking)
         if question.outcome:
-            view = plain(f"❓ {question.text}\n\n{question.outcome}")
-            for ref in question.refs:
-                with suppress(NotModified):
-                    await self._messages.edit(self._state.platform_chat(route.chat), ref, view)
-
-    async def _send(self, question: _Question, route: Route) -> None:
-        """Send a question and write its message down; in a task of its own, so that a cancellation does not lose its id."""
-        if question.long:
-            await self._send_whole(question, route)
-        view = replace(_view(question), buttons=_buttons(question.id))
-        question.refs.append(await self._outbox.place(route, view, ref=None, notice="", first=False))
-        kept = KeptQuestion(question.session_key, question.id, question.turn, question.text, question.refs[0])
-        await asyncio.to_thread(self._state.change, lambda state: state.keep_question(kept))
-
-    async def _send_whole(self, question: _Question, route: Route) -> None:
-        """Send a call that is too long for one message as a file; where files are not allowed, as several messages."""
-        file = Rendered("", file=Attachment("call.txt", question.long.encode()))
-        try:
-            await self._outbox.place(route, file, ref=None, notice="", first=False)
-        except SendRejected:
-            for start in range(0, len(question.long), MAX_DETAILS_UNITS // 2):
-                piece = plain(question.long[start : start + MAX_DETAILS_UNITS // 2])
-                await self._outbox.place(route, piece, ref=None, notice="", first=False)
+            for one in question.shown:
+                seen = plain(f"❓ {one.text}\n\n{question.outcome}")
+                try:
+                    await self._messages.edit(self._state.platform_chat(one.chat or route.chat), one.ref, seen)
+                except NotModified:
+                    continue
+                except (
+                    SendRejected
+                ) as error:  # gone, or nothing gets there any more: the others still have to be changed
+                    log.warning("channel %s: a question cannot be shown as settled: %s", self._name, error)
 
     def _landed(self, asking: "asyncio.Task[None]") -> None:
         self._in_flight.discard(asking)
         if not asking.cancelled():
             asking.exception()  # whoever waits for it tells; when nobody does, it is asked again
 
-    async def _forget(self, question: _Question) -> None:
+    async def _forget(self, question: AskedCall) -> None:
         self._known.pop(question.place, None)
         self._over[question.place] = None
         if len(self._over) > KEPT:
             self._over.popitem(last=False)
-        if question.refs:
+        if question.shown:
             await asyncio.to_thread(
                 self._state.change, lambda state: state.drop_question(question.session_key, question.id)
             )
@@ -342,24 +306,3 @@ class Questions:
     async def _unbutton(self, chat: str, ref: str) -> None:
         with suppress(ChannelError):  # the next press gets the same answer
             await self._messages.unbutton(chat, ref)
-
-
-def parse(data: str) -> tuple[str, Decision] | None:
-    """Return the question and the decision that a button stands for; None if it is none of ours."""
-    question, _, word = data.removeprefix(PREFIX).rpartition(":")
-    decision = next((one for one in get_args(Decision) if one == word), None)
-    return (question, decision) if data.startswith(PREFIX) and question and decision else None
-
-
-def _view(question: _Question) -> Rendered:
-    """Return a question with its call in code, as it is."""
-    view = plain(f"❓ {question.text}")
-    if question.code_at is None or question.long or len(view.text) < len(question.text):
-        return view
-    before = utf16_units(view.text[: question.code_at + 2])
-    length = utf16_units(view.text) - before
-    return replace(view, entities=(Entity("pre", before, length),)) if length else view
-
-
-def _buttons(question: str) -> tuple[Button, ...]:
-    return tuple(Button(text, f"{PREFIX}{question}:{decision}") for decision, text in _BUTTONS.items())

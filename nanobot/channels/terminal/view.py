@@ -167,7 +167,7 @@ def _asked(event: Waiting) -> list[Segment]:
     """Return a question with all of what would run: nobody should allow what they have not seen."""
     fence = "`" * (max(map(len, re.findall("`+", event.details)), default=0) + 3)
     call = f"{fence}\n{event.details}\n{fence}" if len(fence) > 2 and event.details else ""
-    return [Segment("notice", event.question), *([Segment("markdown", call)] if call else [])]
+    return [Segment("notice", event.in_full), *([Segment("markdown", call)] if call else [])]
 
 
 def last_lines(text: str, count: int) -> str:

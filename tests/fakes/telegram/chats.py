@@ -39,6 +39,7 @@ class ChatRoom:
     topics: set[int] = field(default_factory=set[int])
     messages: dict[int, Seen] = field(default_factory=dict[int, Seen])
     is_blocked: bool = False
+    absent: set[int] = field(default_factory=set[int])  # who is no member of this group
     migrated_to: int | None = None
     actions: list[tuple[float, str, int | None]] = field(default_factory=list[tuple[float, str, int | None]])
     last_sent_at: float | None = None

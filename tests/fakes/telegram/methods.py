@@ -177,6 +177,12 @@ def get_chat(world: World, params: Params) -> dict[str, Any]:
     return _room(world, params).as_json() | {"accent_color_id": 0, "max_reaction_count": 0}
 
 
+def get_chat_member(world: World, params: Params) -> dict[str, Any]:
+    room, person = _room(world, params), params.required("user_id")
+    status = "left" if person in room.absent else "member"
+    return {"status": status, "user": {"id": person, "is_bot": False, "first_name": f"Person {person}"}}
+
+
 def _room(world: World, params: Params) -> ChatRoom:
     room = world.rooms.get(params.required("chat_id"))
     if room is None:
@@ -271,4 +277,5 @@ METHODS: dict[str, Method] = {
     "setmycommands": set_my_commands,
     "getfile": get_file,
     "getchat": get_chat,
+    "getchatmember": get_chat_member,
 }

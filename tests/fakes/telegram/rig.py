@@ -39,8 +39,8 @@ class Turn:
     def tool_ended(self, call: str = "c1") -> None:
         self._publisher.emit(ToolFinished(call, "exec", False, 1.0, 1))
 
-    def asks(self, question: str, number: int = 5, details: str = "") -> None:
-        self._publisher.emit(Waiting(question, f"e{number}", f"e{number}.0", details=details))
+    def asks(self, question: str, number: int = 5, details: str = "", sender: str = "") -> None:
+        self._publisher.emit(Waiting(question, f"e{number}", f"e{number}.0", details=details, sender=sender))
 
     def decided(self, decision: str, by: str, number: int = 5) -> None:
         self._publisher.emit(Decided(f"e{number}", decision, by))

@@ -62,7 +62,7 @@ async def test_l01_a_call_waits_for_an_owner(reply: str, ran: list[str], told: s
         await agent.quiet()
 
         assert "echo" in question.question
-        assert "/approve" in question.question
+        assert "/approve" in question.in_full
         assert echo.said == ran
         assert _seen(agent) == told
 
