@@ -41,8 +41,8 @@ from nanobot.gateway.prices import Prices
 from nanobot.gateway.report import report
 from nanobot.gateway.status import LOCK_NAME, StatusServer
 from nanobot.messages import JsonObject
+from nanobot.providers.around import warm
 from nanobot.providers.base import LLMProvider
-from nanobot.providers.retry import warm
 from nanobot.session.locks import hold
 
 log = logging.getLogger("nanobot.gateway")

@@ -7,11 +7,11 @@ from nanobot.bus.runtime_events import ModelEvent, ReasoningDelta, TextDelta, Us
 from nanobot.errors import ProviderError
 from nanobot.gateway.metrics import Metrics
 from nanobot.gateway.prices import Prices
-from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse, counted_tokens
-from nanobot.providers.retry import warm
+from nanobot.providers.around import Around
+from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse
 
 
-class Measured:
+class Measured(Around):
     """An ``LLMProvider`` that behaves as the one inside."""
 
     def __init__(
@@ -22,14 +22,10 @@ class Measured:
         prices: Prices | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._prices = prices
         self._metrics = metrics
         self._clock = clock
-
-    @property
-    def name(self) -> str:
-        return self._provider.name
 
     async def stream(self, request: LLMRequest, emit: Emit) -> LLMResponse:
         began = self._clock()
@@ -57,16 +53,3 @@ class Measured:
         usd = self._prices.usd(provider, model, usage) if self._prices is not None and usage is not None else None
         if usd is not None:
             self._metrics.count("nanobot_cost_usd_total", usd, provider=provider)
-
-    async def count_tokens(self, request: LLMRequest) -> int | None:
-        return await counted_tokens(self._provider, request)
-
-    async def encoded(self, request: LLMRequest) -> list[bytes]:
-        return await self._provider.encoded(request)
-
-    async def warm(self) -> None:
-        """Load what the first request would otherwise wait for."""
-        await warm(self._provider)
-
-    async def close(self) -> None:
-        await self._provider.close()

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 from nanobot.bus.runtime_events import ProviderSwitched
 from nanobot.errors import AuthFailed, BadRequest, ContextOverflow, ProviderError, QuotaExhausted, Refused
+from nanobot.providers.around import warm
 from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse, counted_tokens
-from nanobot.providers.retry import Shown, restated, warm
+from nanobot.providers.retry import Shown, restated
 
 OPENS_AFTER = 3
 RECOVERS_AFTER_S = 60.0

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable
 from nanobot.bus import runtime_events
 from nanobot.bus.runtime_events import ModelEvent, ReasoningDelta, TextDelta, TextReset
 from nanobot.errors import ProviderError, StreamStalled
-from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse, counted_tokens
+from nanobot.providers.around import Around
+from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse
 from nanobot.providers.settings import RetrySettings
 
 STALL_ATTEMPTS = 2  # a stall has already cost its whole limit: more than one repeat would try anybody's patience
@@ -60,7 +61,7 @@ class Shown:
             self(TextReset())
 
 
-class Retrying:
+class Retrying(Around):
     """An ``LLMProvider`` that asks ``provider`` up to ``policy.attempts`` times.
 
     Args:
@@ -78,14 +79,10 @@ class Retrying:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._policy = policy
         self._sleep = sleep
         self._jitter = jitter
-
-    @property
-    def name(self) -> str:
-        return self._provider.name
 
     async def stream(self, request: LLMRequest, emit: Emit) -> LLMResponse:
         shown = Shown(emit)
@@ -99,19 +96,6 @@ class Retrying:
                 emit(runtime_events.Retrying(why=str(error), attempt=attempt, delay_s=delay_s))
             await self._sleep(delay_s)
             shown.take_back()
-
-    async def count_tokens(self, request: LLMRequest) -> int | None:
-        return await counted_tokens(self._provider, request)
-
-    async def encoded(self, request: LLMRequest) -> list[bytes]:
-        return await self._provider.encoded(request)
-
-    async def warm(self) -> None:
-        """Load what the first request would otherwise wait for."""
-        await warm(self._provider)
-
-    async def close(self) -> None:
-        await self._provider.close()
 
     def _delay(self, error: ProviderError, attempt: int) -> float:
         """Return the wait before the next try; raise ``error`` if there is none."""
@@ -135,10 +119,3 @@ def restated(error: ProviderError, text: str) -> ProviderError:
     new = copy.copy(error)
     new.args = (text,)
     return new
-
-
-async def warm(provider: LLMProvider) -> None:
-    """Load what ``provider``'s first request would otherwise wait for, if it has such a thing."""
-    load: Callable[[], Awaitable[None]] | None = getattr(provider, "warm", None)
-    if load is not None:
-        await load()
