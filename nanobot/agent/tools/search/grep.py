@@ -20,9 +20,9 @@ from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, CutPolicy, Sourced, ToolContext
 from nanobot.agent.tools.child import Found
 from nanobot.agent.tools.files.paths import PathRules, printed, shown, sourced
-from nanobot.agent.tools.search.glob import TOO_SLOW, names_in, walking
 from nanobot.agent.tools.search.inside import Inside
 from nanobot.agent.tools.search.ripgrep import MAX_OUTPUT_BYTES, TIMEOUT_S, reason, run_rg
+from nanobot.agent.tools.search.walking import TOO_SLOW, names_in, walking
 from nanobot.agent.tools.threads import to_its_end
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
