@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from nanobot.agent.govern import prompt_budget
 from nanobot.agent.memo import Memos
-from nanobot.agent.meter import believable
+from nanobot.agent.meter import prompt_tokens
 from nanobot.agent.models import Model, Models
 from nanobot.agent.passes import Boundaries, at_cuts, govern
 from nanobot.agent.settings import AgentSettings
@@ -25,6 +25,7 @@ from nanobot.bus.events import SessionKey
 from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.bus.runtime_events import Compacted, Usage
 from nanobot.errors import NanobotError
+from nanobot.messages import Message
 from nanobot.session.entries import Cut, EntryId, Summary
 from nanobot.session.log import number
 from nanobot.session.manager import Session, SessionManager
@@ -179,27 +180,34 @@ class Consolidator:
     async def _beside(self, session: Session, model: Model, cut: int, swap: bool) -> None:
         rows, seen = list(session.log.rows), _state(session)
         doomed = session.messages[: len(session.messages) - len(rows) + cut]
+        spent: list[Usage] = []
         async with self._sessions.open(session.key):
-            spent: list[Usage] = []
-            try:
-                text = await summarize(doomed, self._writer(model), timeout_s=self._settings.timeout_s, spent=spent)
-            except TimeoutError:
-                self._fail(
-                    session, rows[cut - 1].entry, f"no summary came within {self._settings.timeout_s:g} s", spent
-                )
-            except NanobotError as error:
-                self._fail(session, rows[cut - 1].entry, str(error), spent)
-            except Exception as error:  # background compaction: whatever it was, the chat must go on without it
-                log.exception("the summary of session %r failed", session.key)
-                self._fail(session, rows[cut - 1].entry, f"a fault in nanobot ({type(error).__name__})", spent)
-            else:
-                self._failed.pop(session.key, None)
-                usage = sum(spent, Usage())
-                self._ready[session.key] = Draft(text, rows[cut - 1].entry, rows[cut].entry, seen, usage)
-                if swap:
-                    async with session.lock:
-                        if session.log.open is None:
-                            await self.at_border(session)
+            text, why = await self._write(session.key, doomed, self._writer(model), spent)
+            if text is None:
+                self._fail(session, rows[cut - 1].entry, why, spent)
+                return
+            self._failed.pop(session.key, None)
+            usage = sum(spent, Usage())
+            self._ready[session.key] = Draft(text, rows[cut - 1].entry, rows[cut].entry, seen, usage)
+            if swap:
+                async with session.lock:
+                    if session.log.open is None:
+                        await self.at_border(session)
+
+    async def _write(
+        self, key: SessionKey, doomed: Sequence[Message], writer: Model, spent: list[Usage]
+    ) -> tuple[str | None, str]:
+        """Return a summary, or None and why there is none; ``spent`` gets what it cost either way."""
+        limit_s = self._settings.timeout_s
+        try:
+            return await summarize(doomed, writer, timeout_s=limit_s, spent=spent), ""
+        except TimeoutError:
+            return None, f"no summary came within {limit_s:g} s"
+        except NanobotError as error:
+            return None, str(error)
+        except Exception as error:  # background compaction: whatever it was, the chat must go on without it
+            log.exception("the summary of session %r failed", key)
+            return None, f"a fault in nanobot ({type(error).__name__})"
 
     def _fail(self, session: Session, covers_to: EntryId, why: str, spent: Sequence[Usage]) -> None:
         log.warning("session %r was not compacted: %s", session.key, why)
@@ -234,13 +242,9 @@ class Consolidator:
         return since < budget * _MORE
 
     def _used(self, session: Session) -> int:
-        """Return the tokens of the prompt as it is now: as reported, or estimated where no report can be believed."""
         memo = self._memos.of(session)
-        estimated = memo.estimate(memo.govern(session.messages, self._boundaries(session)))
-        usage = next((row.usage for row in reversed(session.log.rows) if row.usage), None)
-        if usage is None or not believable(estimated, usage.input_tokens + usage.output_tokens):
-            return estimated
-        return usage.input_tokens + usage.output_tokens
+        view = memo.govern(session.messages, self._boundaries(session))
+        return prompt_tokens(session.log, estimated=memo.estimate(view))
 
     def _boundaries(self, session: Session) -> Boundaries:
         return at_cuts(Boundaries(chatty=self._chatty()), session.log.cuts)

@@ -21,7 +21,7 @@ _LEAST, _MOST = 0.6, 3.0  # a ratio beyond these says more about the report than
 _BELIEVABLE = (0.4, 5.0)
 _SHARE = 0.5  # of the learned ratio that the newest report makes up
 _REMEMBERED = 64
-_SHOWS = frozenset({"microcompact", "limit", "images", "snip", "bare"})  # cuts that change what the model is shown
+_SHOWN = frozenset({"microcompact", "limit", "images", "snip", "bare"})
 _SMALLEST_WINDOW = 2_000  # less than that no model has
 
 
@@ -38,9 +38,23 @@ def last_reported(log: SessionLog) -> Reported | None:
     row = next((row for row in reversed(log.rows) if row.usage), None)
     if row is None or row.usage is None:
         return None
-    moved = [log.head, log.summary, *(cut for name, cut in log.cuts.items() if name.partition(":")[0] in _SHOWS)]
+    moved = [log.head, log.summary, *(cut for name, cut in log.cuts.items() if changes_view(name))]
     is_void = log.head is None or any(entry and number(entry.id) > number(row.entry) for entry in moved)
     return None if is_void else Reported(row.entry, row.usage.input_tokens)
+
+
+def changes_view(cut: str) -> bool:
+    """Say whether a cut of this name changes what the model is shown."""
+    return cut.partition(":")[0] in _SHOWN
+
+
+def prompt_tokens(log: SessionLog, *, estimated: int) -> int:
+    """Return the size of the newest prompt and its answer: as reported, or ``estimated`` where no report holds any more."""
+    row = next((row for row in reversed(log.rows) if row.usage), None)
+    if row is None or row.usage is None or last_reported(log) is None:
+        return estimated
+    reported = row.usage.input_tokens + row.usage.output_tokens
+    return reported if believable(estimated, reported) else estimated
 
 
 def known_window(log: SessionLog, model: Model) -> int:

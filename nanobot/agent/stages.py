@@ -16,14 +16,14 @@ from nanobot.agent.commands import CommandContext, Outcome
 from nanobot.agent.fetching import without_files
 from nanobot.agent.head import Heads
 from nanobot.agent.labels import origins_of
-from nanobot.agent.meter import known_window
+from nanobot.agent.meter import known_window, prompt_tokens
 from nanobot.agent.models import Model, Models
 from nanobot.agent.passes import govern
 from nanobot.agent.run_stage import RunStage
 from nanobot.agent.spec import AgentRunResult
 from nanobot.agent.taking import joined
+from nanobot.agent.tokens import estimate_messages
 from nanobot.agent.turn import Event, Handler, TurnContext, TurnResult, TurnState, failed
-from nanobot.agent.window import prompt_tokens
 from nanobot.bus.events import InboundMessage, OutboundMessage, Role, Route
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_events import TurnStarted, Usage
@@ -338,7 +338,8 @@ class Stages:
         return self.run_stage.approvals.decide(session, decision, by=by, question=question)
 
     def _status(self, session: Session, model: Model, running: str | None) -> str:
-        used = prompt_tokens(session.log, govern(session.messages, self.run_stage.boundaries(session)))
+        view = govern(session.messages, self.run_stage.boundaries(session))
+        used = prompt_tokens(session.log, estimated=estimate_messages(view))
         window = known_window(session.log, model)
         kept = " after a summary" if session.log.summary else ""
         return commands.status_text(

@@ -8,14 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nanobot.agent.meter import believable, last_reported
+from nanobot.agent.meter import believable, changes_view
 from nanobot.agent.tokens import estimate_message
 from nanobot.bus.runtime_events import Usage
 from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from nanobot.session.entries import Cut, Entry, Finished, Head, Reset, Started, Step, Summary
-from nanobot.session.log import SessionLog
-
-_SHOWS = ("microcompact", "limit", "images", "snip", "bare")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +41,6 @@ class Reuse:
     cuts: int
     input_tokens: int
     cached_tokens: int
-
-
-def prompt_tokens(log: SessionLog, view: Sequence[Message]) -> int:
-    """Return the size of the newest prompt and its answer: as reported, or estimated where it was cut since.
-
-    ``view`` is what the model would be shown now; it is looked at only in the second case.
-    """
-    row = next((row for row in reversed(log.rows) if row.usage), None)
-    estimated = sum(map(estimate_message, view))
-    if row is None or row.usage is None or last_reported(log) is None:
-        return estimated
-    return row.usage.input_tokens + row.usage.output_tokens
 
 
 def contents(
@@ -105,7 +90,7 @@ def reuse(entries: Iterable[Entry]) -> Reuse:
 def cut_name(entry: Entry) -> str | None:
     """Return the name of a cut that changed what the model was shown; None for any other entry."""
     match entry:
-        case Cut(pass_name=name) if name.partition(":")[0] in _SHOWS:
+        case Cut(pass_name=name) if changes_view(name):
             return name
         case Summary():
             return "summary"
