@@ -269,7 +269,9 @@ COMMANDS: dict[str, Command] = {
         Command("new", "start a new conversation", _new, ends_turn=True),
         Command("stop", "stop what is running", _stop, urgent=True, for_members=True),
         Command("status", "model, context use and state", _status, urgent=True, for_members=True),
-        Command("approve", "let a call run that waits for it; /approve always: from now on", _approve, urgent=True),
+        Command(
+            "approve", "let a call run that waits for it; /approve always: calls like it, too", _approve, urgent=True
+        ),
         Command("deny", "do not let it run", _deny, urgent=True),
         Command("restart", "start me over; what runs goes on afterwards (owners only)", _restart, urgent=True),
         Command(

@@ -117,7 +117,7 @@ def init(
     check: Annotated[bool, typer.Option("--check/--no-check", help="Try model and bot before writing.")] = True,
     chat: Annotated[bool, typer.Option("--chat/--no-chat", help="Begin a first chat afterwards.")] = True,
 ) -> None:
-    """Set up: find or ask what is needed, check it, and write the configuration."""
+    """Set up: ask, try the answers, write the configuration."""
     from nanobot.cli.init import init as run
     from nanobot.setup.wizard import Wishes
 

@@ -58,7 +58,7 @@ def welcome(settings: Settings, session_key: str) -> str:
         return f"{first}\n/help lists commands, Ctrl-C stops a Turn, Ctrl-D leaves"
     return (
         f"{first}\nNo model is configured: I understand a few fixed phrases only (try: help).\n"
-        "For a model, set ANTHROPIC_API_KEY or OPENAI_API_KEY, or write ~/.nanobot/config.yaml (see config.example.yaml).\n"
+        "For a model, run `nanobot init`, or set ANTHROPIC_API_KEY or OPENAI_API_KEY.\n"
         "/help lists commands, Ctrl-C stops a Turn, Ctrl-D leaves"
     )
 

@@ -1,6 +1,7 @@
 """``nanobot init``: the first ten minutes."""
 
 import getpass
+import shlex
 import sys
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def init(config: Path | None, wishes: Wishes, *, chats: bool) -> int:
         write_err("\nnanobot: stopped; nothing was written\n")
         raise
     write_out(f"{done.path}\n" if not is_person() else "")
-    write_err(next_steps(done))
+    write_err(next_steps(done, "" if config is None else f" --config {shlex.quote(str(config))}"))
     if not chats or not is_asking:
         return 0
     from nanobot.cli.agent import run_agent
@@ -49,10 +50,13 @@ def init(config: Path | None, wishes: Wishes, *, chats: bool) -> int:
     return run_agent(message=None, session_key="cli:direct", config=path, as_json=False)
 
 
-def next_steps(done: Done) -> str:
-    """Return what can be done now."""
-    lines = ["Next:", "  nanobot agent             talk to it here"]
+def next_steps(done: Done, option: str = "") -> str:
+    """Return what can be done now; ``option`` is what each command needs to find a file that lies elsewhere."""
+    steps = [(f"agent{option}", "talk to it here")]
     if done.settings.channels:
-        lines.append("  nanobot service install   keep it running, also after you log out; or `nanobot gateway` here")
-    lines.append("  nanobot doctor            see whether all is well")
-    return "\n".join(lines) + "\n"
+        here = f"keep it running, also after you log out; or `nanobot gateway{option}` here"
+        steps.append((f"service install{option}", here))
+    steps.append((f"doctor{option}", "see whether all is well"))
+    width = max(len(command) for command, _ in steps)
+    lines = [f"  nanobot {command:<{width}}   {what}" for command, what in steps]
+    return "\n".join(["Next:", *lines]) + "\n"

@@ -20,7 +20,8 @@ No model is configured, so this is nanobot's built-in offline helper. It knows a
 
 To talk to a real model, do one of these and start nanobot again:
 
-- set ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment;
+- run `nanobot init`, which asks a few questions and tries the answers;
+- or set ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment;
 - or name a model server in ~/.nanobot/config.yaml, for example a local one:
 
 ```yaml

@@ -163,7 +163,7 @@ def _asked(
     for kind, name in HOSTED.items():
         if kind not in found:
             offers.append((f"{name}, with a key that you paste", lambda kind=kind: _pasted(kind, wishes, person)))
-    offers.append(("another server that speaks OpenAI's API", lambda: _elsewhere(wishes, person)))
+    offers.append(("another server that speaks OpenAI's API", lambda: _elsewhere(wishes, person, world)))
     offers.append(("none yet: a few fixed phrases, to look around", lambda: _named("offline", wishes, world)))
     world.say("Who shall answer?")
     for number, (text, _) in enumerate(offers, 1):
@@ -215,13 +215,19 @@ def _pasted(kind: str, wishes: Wishes, person: Person) -> ProviderChoice:
     return ProviderChoice(name=kind, kind=kind, model=model, api_key=literal(key))
 
 
-def _elsewhere(wishes: Wishes, person: Person) -> ProviderChoice:
+def _elsewhere(wishes: Wishes, person: Person, world: World) -> ProviderChoice:
     address = wishes.base_url or person.ask("Its address, such as http://127.0.0.1:8000/v1").strip().rstrip("/")
     key = person.secret("Its key (nothing if it needs none)").strip()
-    model = wishes.model or person.ask("Model")
+    model = wishes.model or _model_at(address, key, person, world)
     if not address or not model:
         raise InitFailed("address and model are needed; nothing was written")
     return ProviderChoice(name="local", kind="openai", model=model, api_key=literal(key) or None, base_url=address)
+
+
+def _model_at(address: str, key: str, person: Person, world: World) -> str:
+    """Let a person choose among what the server lists; one that wants a key, or lists nothing, has its model typed."""
+    found = [] if key or not address else local_servers({"local": address}, ask=world.ask)
+    return _picked(found[0].models, person, world) if found else person.ask("Model (its id on that server)")
 
 
 def _number(person: Person, question: str, most: int, world: World) -> int:
@@ -260,9 +266,12 @@ def _once_more(provider: ProviderChoice, tried: Tried, world: World) -> Provider
         if key:
             return replace(provider, api_key=literal(key))
     else:
-        model = world.person.ask("Another model, or the same to try again (nothing: give up)").strip()
-        if model:
-            return replace(provider, model=model)
+        what = "model" if provider.base_url is None else "model or address"
+        answer = world.person.ask(f"Another {what}, or the same to try again (nothing: give up)").strip()
+        if answer and "://" in answer and provider.base_url is not None:
+            return replace(provider, base_url=answer.rstrip("/"))
+        if answer:
+            return replace(provider, model=answer)
     raise InitFailed("it was given up; nothing was written")
 
 

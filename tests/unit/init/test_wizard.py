@@ -1,13 +1,14 @@
 """The wizard with a scripted person and scripted servers: what is found, asked, refused and written."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nanobot.cli.init import next_steps
 from nanobot.errors import ConfigError, MisuseError
 from nanobot.setup.finding import Bot as Telegram
 from nanobot.setup.finding import BotRefused, local_servers, sender_of
@@ -132,6 +133,27 @@ def test_a_person_is_offered_what_was_found_and_picks(tmp_path: Path) -> None:
     assert done.settings.channels == {}
 
 
+def test_models_of_a_server_elsewhere_are_offered(tmp_path: Path) -> None:
+    """A server whose address was typed and which lists its models is not asked about by heart."""
+    servers = Servers({"http://box:9/v1/models": listing("small", "large")})
+    done = set_up(tmp_path / "c.yaml", UNCHECKED, world(tmp_path, servers, "3", "http://box:9/v1/", "", "2", ""))
+
+    assert done.settings.models == ("local/large",)
+
+
+def test_an_address_that_was_wrong_can_be_typed_anew(tmp_path: Path) -> None:
+    """A server that does not answer is no reason to begin again: another address may stand where a model is asked for."""
+    wrong, right = "http://127.0.0.1:9/v1", "http://127.0.0.1:9/v2"
+    said = list[str]()
+    there = replace(world(tmp_path, Servers(), "3", wrong, "", "some-model", right, ""), say=said.append)
+
+    with pytest.raises(InitFailed, match="given up"):
+        set_up(tmp_path / "c.yaml", Wishes(), there)
+
+    tried = [text for text in said if text.startswith("That does not work")]
+    assert [address in text for address, text in zip([wrong, right], tried, strict=True)] == [True, True]
+
+
 def test_a_pasted_key_stands_in_the_file(tmp_path: Path) -> None:
     """Somebody who has no variable pastes the key; the file is theirs alone to read."""
     here = world(tmp_path, Servers(), "1", "sk-pasted", "claude-x", "")
@@ -248,3 +270,11 @@ def test_another_poller_is_named() -> None:
 
     with pytest.raises(BotRefused, match="Conflict"):
         bot.wait_for("CODE", patience_s=1.0)
+
+
+def test_next_steps_name_a_file_that_lies_elsewhere(tmp_path: Path) -> None:
+    """What is said to be done next works as it stands, also for a configuration of another name."""
+    done = set_up(tmp_path / "c.yaml", UNCHECKED, world(tmp_path, Servers(), environ={"OPENAI_API_KEY": "s3cret"}))
+
+    assert "  nanobot doctor --config c.yaml   see" in next_steps(done, " --config c.yaml")
+    assert "  nanobot doctor   see" in next_steps(done)
