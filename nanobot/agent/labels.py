@@ -1,6 +1,7 @@
 """What is known of a result once it is there: whose words it is, and whether it holds secrets."""
 
 import asyncio
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -94,6 +95,6 @@ def file_origin(path: str, workspace: Path) -> str:
     if inside.suffix.lower() in _DOCUMENTS or any(part.lower() in _FOREIGN for part in inside.parts):
         return f"file {seen}"
     folders = [workspace / inside, *(workspace / one for one in inside.parents if one != Path())]
-    if inside != Path() and any((folder / ".git").exists() for folder in folders):
+    if inside != Path() and any(os.path.exists(folder / ".git") for folder in folders):  # not Path's: that raises
         return f"file {seen}"
     return ""

@@ -9,6 +9,7 @@ a call cannot be dressed up to be allowed:
 - an ``allow`` that names no role is for owners and users; members of a group get what a rule gives to them by name
 """
 
+import contextlib
 import json
 import os
 import re
@@ -128,8 +129,13 @@ def is_plain(command: str) -> bool:
 
 
 def normal_path(path: str, workspace: Path) -> str:
-    """Return a path as rules see it: ``..`` worked out, relative to the workspace inside it, absolute outside."""
-    whole = os.path.normpath(workspace / Path(path).expanduser() if path.startswith("~") else workspace / path)
+    """Return a path as rules see it: ``..`` worked out, relative to the workspace inside it, absolute outside.
+
+    The path is the model's own, whatever it holds: it never raises, and a home that is nobody's is a name.
+    """
+    with contextlib.suppress(ValueError):  # a user's name that holds what no name can
+        path = os.path.expanduser(path)
+    whole = os.path.normpath(workspace / path)
     inside = os.path.relpath(whole, workspace)
     return whole if inside == ".." or inside.startswith("../") else inside
 

@@ -47,6 +47,8 @@ _SKIPPED = frozenset(
 )
 _BETWEEN = re.compile(r"""[\s;&|<>$`"'(){}=,@:]+""")
 _MOST_CHARS = 20_000
+_MOST_PATH_CHARS = 4_096  # longer ones no system opens
+_WEB = ("http://", "https://")  # others, file:// and the like, may be a path
 
 
 class SecretPaths:
@@ -72,12 +74,15 @@ class SecretPaths:
     def named_in(self, arguments: Mapping[str, object]) -> str:
         """Return the secret file that a call's arguments name; empty if they name none.
 
-        The words of a command are looked at one by one; of other arguments those that may be a path as a whole.
+        The words of a command are looked at one by one; of other arguments those that may be a path as a whole.  A command that is
+        too long to be looked through counts as naming one.
         """
         for name, text in _texts(arguments):
             if name in ("command", "input"):
-                words: Iterable[str] = _BETWEEN.split(text[:_MOST_CHARS])
-            elif len(text) < 1_000 and "\n" not in text and "://" not in text:
+                if len(text) > _MOST_CHARS:
+                    return f"in a {name} of {len(text):,} characters"
+                words: Iterable[str] = _BETWEEN.split(text)
+            elif len(text) <= _MOST_PATH_CHARS and "\n" not in text and not text.startswith(_WEB):
                 words = (text,)
             else:
                 continue

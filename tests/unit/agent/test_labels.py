@@ -59,3 +59,14 @@ def test_files_that_came_from_elsewhere(tmp_path: Path) -> None:
     ]
 
     assert [path for path in paths if file_origin(path, tmp_path)] == paths[2:8]
+
+
+@pytest.mark.parametrize(
+    "path", ["x" * 300, "x/" * 3_000, "shut/a.txt", "a\0b", "x\ud800", "~nobody-of-that-name/x", "~\0/x", "~\ud800/x", ""]
+)
+def test_no_path_of_a_model_is_an_error_here(tmp_path: Path, path: str) -> None:
+    """A label is worked out for every call, also for one that the tool refused: too long, unreadable, nobody's home."""
+    shut = tmp_path / "shut"
+    shut.symlink_to("shut")  # stat fails in it for everybody, root too
+
+    assert isinstance(file_origin(path, tmp_path), str)
