@@ -20,7 +20,9 @@ class AskUnsandboxed:
         if call.name not in ("exec", "exec_input"):
             return Allow()
         state = await asyncio.to_thread(self._sandbox.state, context.workspace)
-        if state.kind != "none":
+        if (
+            state.kind != "none" or state.is_lost
+        ):  # of a sandbox that is lost the tool tells: nobody can allow to do without
             return Allow()
         why = "; ".join(state.why)
         command = one_line(str(getattr(arguments, "command", "") or getattr(arguments, "text", "")))

@@ -7,14 +7,20 @@ import signal
 import socket
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from nanobot.agent.bare import bare_context
+from nanobot.agent.gates import Allow
 from nanobot.agent.tools.sandbox.cgroups import make_groups
 from nanobot.agent.tools.sandbox.policy import Limits
 from nanobot.agent.tools.sandbox.settings import Mode, SandboxSettings
 from nanobot.agent.tools.shell.command import Launch
+from nanobot.agent.unsandboxed import AskUnsandboxed
+from nanobot.errors import ToolError
+from nanobot.messages import ToolCall
 from tests.fakes.cell import CANARY, Cell, telling
 
 KINDS: list[Mode] = ["bwrap", "landlock"]
@@ -197,6 +203,41 @@ def test_what_vanished_is_made_again(kind: Mode, tmp_path: Path) -> None:
     shutil.rmtree(cell.data / "sandbox")
 
     assert cell.run("echo fine; touch ~/x").stdout == "fine\n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_sandbox_that_is_lost_lets_no_command_out(kind: Mode, tmp_path: Path) -> None:
+    """What a gate let through because it was kept in is refused when it no longer can be, and not asked for; it mends by itself."""
+    cell = working(Cell(tmp_path, SandboxSettings(mode=kind)))
+    shutil.rmtree(cell.data / "sandbox")
+    (cell.data / "sandbox").write_text("no directory")  # as a disk that is full or read-only
+
+    with pytest.raises(ToolError, match="worked before and does not now"):
+        cell.run("echo out")
+    verdict = await AskUnsandboxed(cell.sandbox).review(
+        ToolCall("e1.0", "exec", {}), None, replace(bare_context(), workspace=cell.workspace)
+    )
+    (cell.data / "sandbox").unlink()
+
+    assert verdict == Allow()
+    assert cell.run("echo in").stdout == "in\n"
+
+
+def test_what_does_not_work_is_tried_again_after_a_while(tmp_path: Path) -> None:
+    """A disk that was full at the first command does not cost questions until the next start."""
+    seconds = [0.0]
+    cell = Cell(tmp_path)
+    cell.sandbox.now = lambda: seconds[0]
+    shutil.rmtree(cell.data / "sandbox")
+    (cell.data / "sandbox").write_text("no directory")
+    first = cell.sandbox.state(cell.workspace).kind
+    (cell.data / "sandbox").unlink()
+    soon = cell.sandbox.state(cell.workspace).kind
+    seconds[0] = 61
+    if (later := cell.sandbox.state(cell.workspace)).kind == "none":
+        pytest.skip(later.text)
+
+    assert (first, soon) == ("none", "none")
 
 
 def test_a_list_of_hosts_takes_bubblewrap(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -31,17 +30,13 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
     assert done.stdout == "[]\n"
 
 
-def test_help_is_quick(tmp_path: Path) -> None:
-    """The best of three is under 0.2 s."""
-    times: list[float] = []
-    for _ in range(3):
-        start = time.perf_counter()
-        done = run("--help", home=tmp_path)
-        times.append(time.perf_counter() - start)
-        assert done.returncode == 0
-        assert b"agent" in done.stdout
+def test_help_names_the_commands(tmp_path: Path) -> None:
+    """It is for people who have nothing yet, not even a configuration."""
+    done = run("--help", home=tmp_path)
 
-    assert min(times) < 0.2
+    assert done.returncode == 0
+    assert b"agent" in done.stdout
+    assert b"gateway" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 
 import json
 import re
+import resource
 import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import pytest
@@ -68,17 +68,23 @@ def test_help_loads_no_sdk() -> None:
 
 
 def test_help_is_quick() -> None:
-    """``nanobot --help`` takes less than 0.2 s, or ten times a bare Python where even that is slow."""
+    """``nanobot --help`` takes less than 0.2 s of a processor, or ten times a bare Python where even that is slow."""
 
     def quickest(*arguments: str) -> float:
         taken: list[float] = []
         for _ in range(5):
-            began = perf_counter()
+            began = _spent_by_children()
             python(*arguments)
-            taken.append(perf_counter() - began)
+            taken.append(_spent_by_children() - began)
         return min(taken)
 
     assert quickest("-m", "nanobot", "--help") < max(0.2, 10 * quickest("-c", "pass"))
+
+
+def _spent_by_children() -> float:
+    """Return processor time, not the clock's: what else a machine does at the time says nothing about us."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_facade_loads_no_sdk() -> None:

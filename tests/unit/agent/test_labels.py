@@ -62,7 +62,8 @@ def test_files_that_came_from_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["x" * 300, "x/" * 3_000, "shut/a.txt", "a\0b", "x\ud800", "~nobody-of-that-name/x", "~\0/x", "~\ud800/x", ""]
+    "path",
+    ["x" * 300, "x/" * 3_000, "shut/a.txt", "a\0b", "x\ud800", "~nobody-of-that-name/x", "~\0/x", "~\ud800/x", ""],
 )
 def test_no_path_of_a_model_is_an_error_here(tmp_path: Path, path: str) -> None:
     """A label is worked out for every call, also for one that the tool refused: too long, unreadable, nobody's home."""

@@ -15,6 +15,7 @@ _REFUSED = re.compile(
     r"No such file or directory|Permission denied|Read-only file system|Operation not permitted", re.I
 )
 _PATH = re.compile(r"(?<![\w.:/])/[\w.@+~-][^\s'\"`:;,()]*")
+_SHELL = re.compile(r"^/\S+: (?:line )?\d+: ")  # who says it, not what it is about
 _NOT_FOUND = re.compile(r"(?:^|[\s:])([\w.+-]+): (?:command )?not found")
 _NO_NAME = re.compile(
     r"could not resolve|name resolution|Name or service not known|Network is unreachable|ENOTFOUND", re.I
@@ -59,7 +60,7 @@ def hint(output: str, view: View, *, elsewhere: Callable[[str], str | None]) -> 
 def _hints(output: str, view: View, elsewhere: Callable[[str], str | None]) -> Iterator[str]:
     for line in output.splitlines():
         if _REFUSED.search(line):
-            for path in _PATH.findall(line):
+            for path in _PATH.findall(_SHELL.sub("", line)):
                 yield from _about(path.rstrip("."), view, changed="No such file" not in line)
     for name in _NOT_FOUND.findall(output):
         if found := elsewhere(name):

@@ -4,6 +4,7 @@
 guessed: the first command of a workspace pays some tens of milliseconds for a trial, and the verdict is kept.
 
 Where nothing works, ``state`` says so and why, and ``wrap`` changes nothing: whether a command may then run is a gate's business.
+What worked once is not done without: a command that was let through because it is kept in never runs outside.
 """
 
 import os
@@ -11,7 +12,8 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,6 +23,9 @@ from nanobot.agent.tools.sandbox.policy import Limits, Network, Policy, Unusable
 from nanobot.agent.tools.sandbox.ready import Ready, State, prepared
 from nanobot.agent.tools.sandbox.settings import SandboxSettings
 from nanobot.agent.tools.shell.command import Launch
+from nanobot.errors import ToolError
+
+_TRY_AGAIN_S = 60.0
 
 
 @dataclass(slots=True)
@@ -33,6 +38,7 @@ class Sandbox:
         secret_files: the configuration; what else lies in its directory is kept closed with it.
         home: the daemon's user's home, whose keys are kept closed also when it is the workspace.
         path: the daemon's own search path, to tell where programs lie that commands do not see.
+        now: a clock; where nothing works, that is tried again after a while: a full disk is not for ever.
         shared: a directory of received files; a command may read those that it names by their whole path, and sees no others.
     """
 
@@ -42,6 +48,9 @@ class Sandbox:
     home: str | None = None
     shared: Path | None = None
     path: str | None = None
+    now: Callable[[], float] = time.monotonic
+    _tried: dict[str, float] = field(default_factory=dict[str, float])
+    _worked: set[str] = field(default_factory=set[str])
     _ready: dict[str, State | Ready] = field(default_factory=dict[str, State | Ready])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -85,10 +94,15 @@ class Sandbox:
         """Return what to start so that ``launch`` runs inside.  Blocks as ``state``.
 
         Raises:
-            ToolError: what is opened was replaced by a link meanwhile.
+            ToolError: what is opened was replaced by a link meanwhile, or the sandbox does not work any more.
         """
         ready = self._get_ready(workspace)
         if isinstance(ready, State):
+            if ready.is_lost:
+                raise ToolError(
+                    f"the sandbox of commands worked before and does not now ({'; '.join(ready.why)}); nothing was run. "
+                    "Commands run again as soon as it works; `nanobot doctor` says more."
+                )
             return launch
         ready.must_be_unmoved()
         return ready.wrap(launch, ready.own(self._named(launch.argv[-1])))
@@ -99,9 +113,22 @@ class Sandbox:
         key = os.path.realpath(workspace)
         with self._lock:
             known = self._ready.get(key)
-            if known is None or (isinstance(known, Ready) and not known.is_whole()):
-                known = self._ready[key] = self._try(Path(key))
+            if known is None or not self._stands(key, known):
+                known = self._ready[key] = self._tried_now(key)
             return known
+
+    def _stands(self, key: str, known: State | Ready) -> bool:
+        if isinstance(known, Ready):
+            return known.is_whole()
+        return not known.is_lost and self.now() - self._tried[key] < _TRY_AGAIN_S
+
+    def _tried_now(self, key: str) -> State | Ready:
+        found = self._try(Path(key))
+        self._tried[key] = self.now()
+        if isinstance(found, Ready):
+            self._worked.add(key)
+            return found
+        return replace(found, is_lost=key in self._worked)
 
     def _try(self, workspace: Path) -> State | Ready:
         if sys.platform != "linux":

@@ -60,6 +60,8 @@ def test_landlock_points_to_the_place_for_temporary_files() -> None:
         "cat: /proc/1/environ: Permission denied",
         "see http://example.org/a: Permission denied",
         "grep: a/b/c: Permission denied",
+        "/usr/bin/bash: line 1: f.txt: Read-only file system",
+        "/bin/sh: 1: cannot create f.txt: Permission denied",
     ],
 )
 def test_an_ordinary_failure_is_not_blamed_on_the_sandbox(output: str) -> None:
