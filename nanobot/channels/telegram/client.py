@@ -16,7 +16,14 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, ReplyParameters
+from telegram import (
+    Bot,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    LinkPreviewOptions,
+    MessageEntity,
+    ReplyParameters,
+)
 from telegram.constants import ChatMemberStatus
 from telegram.error import TelegramError
 from telegram.request import HTTPXRequest
@@ -65,6 +72,8 @@ class Client:
             httpx_kwargs=self._kwargs,
         )
         self._gate = asyncio.Semaphore(count)
+        # Telegram fetches what it previews: an address that a stranger made the model write would carry out what is in it.
+        self._previews = LinkPreviewOptions(is_disabled=not settings.link_previews)
         self._bot = Bot(
             settings.token.get_secret_value(),
             base_url=settings.base_url,
@@ -113,6 +122,7 @@ class Client:
                 int(chat),
                 rendered.text,
                 entities=_entities(rendered),
+                link_preview_options=self._previews,
                 message_thread_id=_number(topic),
                 reply_parameters=_reply(reply_to),
                 reply_markup=_markup(rendered),
@@ -141,7 +151,12 @@ class Client:
         """Change a message."""
         async with self._call():
             await self._bot.edit_message_text(
-                rendered.text, int(chat), int(ref), entities=_entities(rendered), reply_markup=_markup(rendered)
+                rendered.text,
+                int(chat),
+                int(ref),
+                entities=_entities(rendered),
+                link_preview_options=self._previews,
+                reply_markup=_markup(rendered),
             )
 
     async def unbutton(self, chat: str, ref: str) -> None:

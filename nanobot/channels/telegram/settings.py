@@ -43,6 +43,9 @@ class TelegramSettings(BaseModel):
     long_code_as_file: bool = Field(
         default=True, description="send a block of code that would fill more than three messages as a file"
     )
+    link_previews: bool = Field(
+        default=False, description="let Telegram fetch the addresses in answers to show a preview of them"
+    )
     base_url: str = Field(default=TELEGRAM_URL, description="the Bot API's address, ending in /bot")
     poll_timeout_s: int = Field(default=30, ge=0, le=50)
     max_download_mb: int = Field(default=MAX_DOWNLOAD_MB, ge=0, le=2_000)

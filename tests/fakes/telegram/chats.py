@@ -23,6 +23,7 @@ class Seen:
     thread: int | None = None
     edits: int = 0
     is_deleted: bool = False
+    fetched: list[str] = field(default_factory=list[str])  # addresses that Telegram looked at for a preview
 
     def same_as(self, text: str, entities: list[dict[str, Any]], markup: dict[str, Any] | None) -> bool:
         """Say whether an edit to this would change nothing."""

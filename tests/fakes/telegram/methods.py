@@ -13,6 +13,7 @@ from tests.fakes.telegram.rules import (
     check_markup,
     check_photo,
     check_text,
+    previewed,
 )
 
 MAX_DOWNLOAD_BYTES = 20 * 1024 * 1024
@@ -101,6 +102,7 @@ def edit_message_text(world: World, params: Params) -> dict[str, Any]:
     room.last_edited_at = _paced(world, room.last_edited_at, world.edit_gap_s)
     message.text, message.entities, message.markup = text, entities, markup
     message.edits += 1
+    message.fetched += previewed(text, entities, params.parsed("link_preview_options"))
     return _as_json(world, room, message)
 
 
@@ -214,6 +216,7 @@ def _post(
         markup=markup,
         reply_to=reply_to,
         thread=thread,
+        fetched=previewed(text, checked, params.parsed("link_preview_options")) if kind == "text" else [],
     )
     room.messages[message.message_id] = message
     return _as_json(world, room, message)

@@ -4,6 +4,7 @@ Lengths and offsets count UTF-16 code units.  Sources: core.telegram.org/bots/ap
 and the error texts that the public server answers with.
 """
 
+import re
 from typing import Any, cast
 
 MAX_TEXT_UNITS = 4_096
@@ -157,3 +158,13 @@ def check_markup(markup: object) -> dict[str, Any] | None:
             if data is not None and not 1 <= len(data.encode()) <= MAX_CALLBACK_BYTES:
                 raise Refusal(400, "Bad Request: BUTTON_DATA_INVALID")
     return found
+
+
+def previewed(text: str, entities: list[dict[str, Any]], options: object) -> list[str]:
+    """Return the address that Telegram would fetch to show a preview of it: the first one, unless it is told not to."""
+    if options is not None and not isinstance(options, dict):
+        raise Refusal(400, "Bad Request: can't parse link preview options: object expected")
+    if cast("dict[str, object]", options or {}).get("is_disabled") is True:
+        return []
+    links = [str(one["url"]) for one in entities if one.get("url")]
+    return [*links, *re.findall(r"https?://\S+", text)][:1]
