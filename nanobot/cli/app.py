@@ -182,6 +182,17 @@ def status(
     _exit_with(lambda: show_status(config, as_json=as_json))
 
 
+@app.command()
+def tools(
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """List the tools, and what the rules say of them to whom."""
+    from nanobot.cli.tools import list_tools
+
+    _exit_with(lambda: list_tools(config, as_json=as_json))
+
+
 System = Annotated[bool, typer.Option("--system", help="A service of the machine instead of one's own; needs root.")]
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The service's name, if there are several.")]
 
