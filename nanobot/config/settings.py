@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from nanobot.agent.settings import AgentSettings
 from nanobot.agent.tools.mcp.names import label_of, server_label
-from nanobot.agent.tools.packages import packaged_tools
+from nanobot.agent.tools.packages import Packaged, packaged_tools
 from nanobot.agent.tools.settings import BUILTIN_TOOLS, ToolSettings
 from nanobot.channels.settings import ChannelSettings
 from nanobot.config.explain import closest, explain, refuse_booleans
@@ -241,9 +241,10 @@ def _check_tools(tools: ToolSettings, document: Document, own: Collection[str]) 
     known = {*BUILTIN_TOOLS, *own}
     servers = {label_of(name) for name in tools.mcp.servers}
     spoken = {*tools.disabled, *tools.ask_before, *tools.limits, *(name for rule in tools.rules for name in rule.tool)}
-    packaged = frozenset[str]()
+    brought = Packaged()
     if spoken - known:  # only then: this imports them
-        packaged = packaged_tools(disabled=tools.disabled, taken=BUILTIN_TOOLS).names
+        brought = packaged_tools(disabled=tools.disabled, taken=BUILTIN_TOOLS)
+    packaged = brought.names
     known |= packaged
     named: list[tuple[KeyPath, str, Collection[str]]] = [
         *((("tools", "disabled", at), name, {*BUILTIN_TOOLS, *packaged}) for at, name in enumerate(tools.disabled)),
@@ -256,7 +257,7 @@ def _check_tools(tools: ToolSettings, document: Document, own: Collection[str]) 
             if not _is_glob(name)
         ),
     ]
-    said: list[str] = []
+    said = _argument_faults(tools, document, own, brought)
     for key, name, there in named:
         if name not in there and server_label(name) not in servers:
             guess = closest(name, there)
@@ -264,6 +265,18 @@ def _check_tools(tools: ToolSettings, document: Document, own: Collection[str]) 
             said.append(f"{document.place(key)}: no tool is called so; {hint}")
     if said:
         raise ConfigError("\n".join(said))
+
+
+def _argument_faults(tools: ToolSettings, document: Document, own: Collection[str], brought: Packaged) -> list[str]:
+    """Return what is wrong with the names of arguments in rules."""
+    if not any(rule.argument for rule in tools.rules):
+        return []
+    from nanobot.config.rule_arguments import argument_faults, known_arguments  # imports all tools: seldom needed here
+
+    known = known_arguments(brought.tools)
+    unknown = {*own, *(brought.names - set(known))}
+    faults = argument_faults(tools.rules, known, unknown=unknown, has_servers=bool(tools.mcp.servers))
+    return [f"{document.place(('tools', 'rules', at, 'argument', name))}: {said}" for at, name, said in faults]
 
 
 def _is_glob(name: str) -> bool:
