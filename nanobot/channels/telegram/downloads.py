@@ -64,6 +64,7 @@ class Downloads:
             base_url=settings.base_url,
             base_file_url=settings.file_url,
             request=self._request,
+            get_updates_request=self._request,
         )
         self._files = httpx.AsyncClient(timeout=SILENCE_S, limits=httpx.Limits(max_connections=AT_ONCE), **kwargs)
         self._is_public = settings.base_url == TELEGRAM_URL
