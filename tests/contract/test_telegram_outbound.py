@@ -405,7 +405,7 @@ async def test_without_drafts_only_the_typing_sign_is_shown(tmp_path: Path) -> N
 
 
 async def test_d41_the_typing_sign_goes_with_the_turn(tmp_path: Path) -> None:
-    """It is there from the beginning, in the right topic, and its failure is nobody's."""
+    """It is there soon, in the right topic, and its failure is nobody's."""
     async with Rig(tmp_path) as rig:
         rig.server.chat(-5).topics = {7}
         rig.server.fail("sendChatAction", chat=1, status=429, retry_after=1, description="x")

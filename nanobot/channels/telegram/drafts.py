@@ -27,6 +27,7 @@ from nanobot.errors import ChannelError, SendFailed, SendRejected, SessionError
 
 log = logging.getLogger(__name__)
 
+TYPING_AFTER_S = 0.25  # an answer that is there by then needs no sign, and no call that counts against the limits
 TYPING_S = 4.0  # Telegram shows an action for five seconds
 TYPING_MAX_S = 1_800.0
 HICCUP_S = 2.0
@@ -56,7 +57,8 @@ class Drafts:
         reply_to: the message that a session's next answer belongs to.
         streams: whether drafts are shown at all; without, only the typing sign.
         least_gap_s: least time between two edits of one draft.
-        typing_s: how often the typing sign is shown again.
+        typing_after_s: how long a Turn runs before the typing sign is shown.
+        typing_s: how often it is shown again.
         clock: seconds that only rise.
     """
 
@@ -70,6 +72,7 @@ class Drafts:
         reply_to: Callable[[SessionKey], str | None] = lambda key: None,
         streams: bool = True,
         least_gap_s: float = 1.0,
+        typing_after_s: float = TYPING_AFTER_S,
         typing_s: float = TYPING_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -80,6 +83,7 @@ class Drafts:
         self._reply_to = reply_to
         self._streams = streams
         self._least_gap_s = least_gap_s
+        self._typing_after_s = typing_after_s
         self._typing_s = typing_s
         self._clock = clock
         self._by_session: dict[SessionKey, LiveDraft] = {}
@@ -145,7 +149,11 @@ class Drafts:
 
     async def _type(self, live: LiveDraft) -> None:
         chat = self._platform_chat(live.route.chat)
+        pause_s = self._typing_after_s
         for _ in range(int(TYPING_MAX_S / self._typing_s)):
+            await live.pause(pause_s)
+            if live.closing.is_set():
+                return
             pause_s = self._typing_s
             try:
                 await self._messages.typing(chat, live.route.topic)
@@ -155,9 +163,6 @@ class Drafts:
                 pause_s = max(self._typing_s, error.retry_after_s or 0.0)
             except ChannelError:
                 pass  # only a sign
-            await live.pause(pause_s)
-            if live.closing.is_set():
-                return
 
     async def _stream(self, live: LiveDraft) -> None:
         try:

@@ -53,10 +53,14 @@ async def no_record(out: str, session_key: str, part: int, state: str, ref: str 
 class Bench:
     """Drafts that run for a block."""
 
-    def __init__(self, *, gap_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, *, gap_s: float = 0.0, after_s: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.wire = Wire()
         self.events = RuntimeEventBus()
-        self.drafts = Drafts("tg", self.wire, record=no_record, least_gap_s=gap_s, typing_s=0.02, clock=clock)
+        self.drafts = Drafts(
+            "tg", self.wire, record=no_record, least_gap_s=gap_s, typing_after_s=after_s, typing_s=0.02, clock=clock
+        )
 
     async def __aenter__(self) -> "Bench":
         self.events.observe(self.drafts.on_event)
@@ -81,6 +85,15 @@ async def test_d41_typing_is_refreshed_until_the_end_and_not_after() -> None:
 
         assert 3 <= count <= 6
         assert bench.wire.calls.count("typing") == count
+
+
+async def test_a_quick_answer_shows_no_typing() -> None:
+    """A Turn that is over soon costs no call for a sign that nobody would see."""
+    async with Bench(after_s=0.05) as bench:
+        Turn(bench.events, "tg:1").end("done")
+        await asyncio.sleep(0.08)
+
+        assert "typing" not in bench.wire.calls
 
 
 async def test_typing_ends_where_nobody_reads() -> None:
