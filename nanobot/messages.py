@@ -30,11 +30,15 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """An image by reference: the bytes lie in ``path`` and hash to ``sha256`` (hex).  Never base64 in a log."""
+    """An image by reference: the bytes lie in ``path`` and hash to ``sha256`` (hex).  Never base64 in a log.
+
+    ``name`` is what it is called where it came from; empty: nothing else than ``path``.
+    """
 
     path: str
     media_type: str
     sha256: str
+    name: str = ""
 
 
 Part: TypeAlias = TextPart | ImagePart
@@ -93,7 +97,11 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolMessage:
-    """A tool's result as the model sees it (an observation).  ``origin`` says whose words it is; empty: ours."""
+    """A tool's result as the model sees it (an observation).  ``origin`` says whose words it is; empty: ours.
+
+    ``shown`` is what the model is to see besides the text: pictures, and lines in place of pictures.  How they are sent is up to
+    the wire; in the list of messages they are part of the result.
+    """
 
     call_id: str
     name: str
@@ -101,6 +109,7 @@ class ToolMessage:
     is_error: bool = False
     entry: str = ""
     origin: str = ""
+    shown: tuple[Part, ...] = ()
     encoded: dict[Any, Any] = field(default_factory=_cache, init=False, compare=False, repr=False)
 
 
@@ -110,6 +119,15 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 def user_text(text: str, *, origin: Origin = "user", entry: str = "") -> UserMessage:
     """Return a user message of one text part."""
     return UserMessage((TextPart(text),), origin=origin, entry=entry)
+
+
+def images_of(message: Message) -> tuple[ImagePart, ...]:
+    """Return the images that a message shows."""
+    match message:
+        case UserMessage(parts=parts) | ToolMessage(shown=parts):
+            return tuple(part for part in parts if isinstance(part, ImagePart))
+        case AssistantMessage():
+            return ()
 
 
 def as_dict(message: Message) -> JsonObject:
@@ -129,7 +147,8 @@ def as_dict(message: Message) -> JsonObject:
             if message.cut_off:
                 out["cut_off"] = True
         case ToolMessage():
-            out = {"role": "tool", "tool_call_id": message.call_id, "name": message.name, "content": message.text}
+            content = _content((TextPart(message.text), *message.shown))
+            out = {"role": "tool", "tool_call_id": message.call_id, "name": message.name, "content": content}
             if message.is_error:
                 out["is_error"] = True
             if message.origin:
@@ -163,13 +182,15 @@ def from_dict(raw: Mapping[str, Any], *, entry: str = "") -> Message:
             entry=entry,
         )
     if role == "tool":
+        text, shown = _result(raw.get("content"))
         return ToolMessage(
             call_id=str(raw.get("tool_call_id") or ""),
             name=str(raw.get("name") or ""),
-            text=_flat(raw.get("content")),
+            text=text,
             is_error=bool(raw.get("is_error", False)),
             entry=entry,
             origin=str(raw.get("origin") or ""),
+            shown=shown,
         )
     if role in ("user", "system"):
         origin = "runtime" if role == "system" else raw.get("origin", "user")
@@ -187,7 +208,13 @@ def _content(parts: tuple[Part, ...]) -> JsonValue:
         if isinstance(part, TextPart):
             out.append({"type": "text", "text": part.text})
         else:
-            out.append({"type": "image", "path": part.path, "media_type": part.media_type, "sha256": part.sha256})
+            image: JsonObject = {
+                "type": "image",
+                "path": part.path,
+                "media_type": part.media_type,
+                "sha256": part.sha256,
+            }
+            out.append({**image, "name": part.name} if part.name else image)
     return out
 
 
@@ -196,12 +223,25 @@ def _parts(content: object) -> tuple[Part, ...]:
         return (TextPart(_flat(content)),)
     parts: list[Part] = []
     for item in cast("list[Any]", content):
-        if isinstance(item, dict) and cast("JsonObject", item).get("type") == "image" and "path" in item:
+        if _is_image(item):
             image = cast("JsonObject", item)
-            parts.append(ImagePart(str(image["path"]), str(image.get("media_type", "")), str(image.get("sha256", ""))))
+            rest = (str(image.get(key, "")) for key in ("media_type", "sha256", "name"))
+            parts.append(ImagePart(str(image["path"]), *rest))
         else:
             parts.append(TextPart(_flat(cast("object", item))))
     return tuple(parts) or (TextPart(""),)
+
+
+def _is_image(item: object) -> bool:
+    return isinstance(item, dict) and cast("JsonObject", item).get("type") == "image" and "path" in item
+
+
+def _result(content: object) -> tuple[str, tuple[Part, ...]]:
+    """Return a result's text and what is shown with it: images of ours come after the text, and nobody else's are read."""
+    if not isinstance(content, list) or not any(map(_is_image, cast("list[object]", content))):
+        return _flat(cast("object", content)), ()
+    first, *rest = _parts(cast("list[object]", content))
+    return (first.text, tuple(rest)) if isinstance(first, TextPart) else ("", (first, *rest))
 
 
 def _flat(content: object) -> str:

@@ -11,18 +11,19 @@ from dataclasses import replace
 from itertools import groupby
 
 from nanobot.agent.budget import result_chars
-from nanobot.agent.frames import framed
+from nanobot.agent.frames import framed, short_origin
 from nanobot.agent.gates import Allow, Ask, Deny, review
 from nanobot.agent.repair import INTERRUPTED
 from nanobot.agent.repeats import unchanged
 from nanobot.agent.spec import AgentRunSpec, ToolEvent
-from nanobot.agent.tools.base import Planned, ToolContext, short_name
+from nanobot.agent.tools.base import MAX_SHOWN, Planned, ToolContext, short_name
 from nanobot.agent.tools.registry import Observation, PreparedCall
 from nanobot.agent.tools.results import Fitted, fit
 from nanobot.agent.undo import clear_scratch
+from nanobot.bus.events import Media
 from nanobot.bus.runtime_events import ToolFinished, ToolStarted
 from nanobot.errors import ToolError
-from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from nanobot.messages import AssistantMessage, ImagePart, Message, Part, TextPart, ToolCall, ToolMessage
 from nanobot.session.entries import Intent
 
 _TOKENS = 40  # per 100 characters of a limit, where tokens are counted
@@ -152,7 +153,8 @@ class CallRunner:
         text = self._fitted(call, observation, entry=entry if blob else "").text
         text = framed(text, observation.origin)
         tool = spec.tools.get(call.name)
-        if tool is not None and tool.says_unchanged and not observation.is_error:
+        shown = _shown(observation.images)
+        if tool is not None and tool.says_unchanged and not observation.is_error and not shown:
             text = unchanged(call.name, text, self._sent()) or text
         message = ToolMessage(
             call.id,
@@ -161,6 +163,7 @@ class CallRunner:
             is_error=observation.is_error,
             entry=entry,
             origin=observation.origin,
+            shown=shown,
         )
         spec.checkpoint.result(
             message,
@@ -183,3 +186,13 @@ class CallRunner:
 
     def _announce(self, call: ToolCall, summary: str) -> None:
         self._spec.emit(ToolStarted(call_id=call.id, name=call.name, summary=summary))
+
+
+def _shown(images: Sequence[Media]) -> tuple[Part, ...]:
+    """Return what of a result's pictures the model is to see; each lies on the disk before the entry that names it is written."""
+    parts: list[Part] = [
+        ImagePart(image.path, image.media_type, image.sha256, short_origin(image.name)) for image in images[:MAX_SHOWN]
+    ]
+    if (more := len(images) - MAX_SHOWN) > 0:
+        parts.append(TextPart(f"[{more} more not shown: at most {MAX_SHOWN} images of one result are]"))
+    return tuple(parts)

@@ -21,7 +21,7 @@ from nanobot.agent.frames import framed, unframed
 from nanobot.agent.repair import derived, repair
 from nanobot.agent.snip import snip_history
 from nanobot.agent.tools.results import safe_cut
-from nanobot.messages import ImagePart, Message, TextPart, ToolMessage, UserMessage
+from nanobot.messages import AssistantMessage, ImagePart, Message, Part, TextPart, ToolMessage, UserMessage, images_of
 from nanobot.session.entries import Cut
 from nanobot.session.log import number
 
@@ -89,7 +89,10 @@ def is_chatty(name: str, chatty: frozenset[str]) -> bool:
 
 
 def microcompact(messages: Sequence[Message], *, before: int, chatty: frozenset[str]) -> list[Message]:
-    """Replace the results of chatty tools in entries before the boundary by one line each, unless they are shorter."""
+    """Replace the results of chatty tools in entries before the boundary by one line each, unless they are shorter.
+
+    Pictures go with their result, however short that is.
+    """
     if not before:
         return list(messages)
     return [
@@ -133,11 +136,19 @@ def _is_before(message: Message, before: int) -> bool:
 def _placeholder(message: ToolMessage) -> Message:
     prefix = f"[{message.name} {'ended with an error' if message.is_error else 'was completed'}; its result of "
     suffix = f'was left out afterwards to save room; read_result("{message.entry}") shows it again]'
-    line = f"{prefix}{len(message.text):,} characters {suffix}"
+    pictures = _pictures(images_of(message))
+    line = f"{prefix}{len(message.text):,} characters{pictures} {suffix}"
     is_one = message.text.startswith(prefix) and message.text.endswith(suffix) and "\n" not in message.text
-    if len(message.text) <= len(line) or is_one:
+    if not pictures and (len(message.text) <= len(line) or is_one):
         return message
-    return derived(message, "placeholder", lambda: replace(message, text=line))
+    return derived(message, "placeholder", lambda: replace(message, text=line, shown=()))
+
+
+def _pictures(images: Sequence[ImagePart]) -> str:
+    if not images:
+        return ""
+    some = "1 image" if len(images) == 1 else f"{len(images)} images"
+    return f", with {some} (read_file shows {', '.join(image.path for image in images)}),"
 
 
 def _shortened(message: ToolMessage, allowed: int) -> Message:
@@ -158,16 +169,22 @@ def _shortened(message: ToolMessage, allowed: int) -> Message:
 
 
 def _without_images(message: Message) -> Message:
-    if not isinstance(message, UserMessage) or not any(isinstance(part, ImagePart) for part in message.parts):
+    if not images_of(message):
         return message
 
     def without() -> Message:
-        parts = (
-            TextPart(f"[image left out of the request; the file is {part.path}]")
-            if isinstance(part, ImagePart)
-            else part
-            for part in message.parts
-        )
-        return replace(message, parts=tuple(parts))
+        match message:
+            case UserMessage():
+                return replace(message, parts=tuple(map(_without_image, message.parts)))
+            case ToolMessage():
+                return replace(message, shown=tuple(map(_without_image, message.shown)))
+            case AssistantMessage():
+                return message
 
     return derived(message, "without images", without)
+
+
+def _without_image(part: Part) -> Part:
+    if isinstance(part, TextPart):
+        return part
+    return TextPart(f"[image left out of the request; the file is {part.path}]")

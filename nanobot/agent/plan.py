@@ -14,7 +14,7 @@ from nanobot.agent.passes import Boundaries, govern, is_chatty
 from nanobot.agent.repair import is_person
 from nanobot.agent.tokens import estimate_message
 from nanobot.errors import NanobotError
-from nanobot.messages import AssistantMessage, ImagePart, Message, ToolMessage, UserMessage
+from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage, images_of
 from nanobot.session.log import number
 
 KEEP_VERBATIM = 10  # newest results of chatty tools that stay as they are, unless nothing else makes the request fit
@@ -140,8 +140,7 @@ def _limit(messages: Sequence[Message], at: Boundaries, chars: int) -> Boundarie
 
 
 def _drop_images(messages: Sequence[Message], at: Boundaries, before: int) -> Boundaries:
-    with_images = (m for m in messages if isinstance(m, UserMessage) and any(isinstance(p, ImagePart) for p in m.parts))
-    if not any(at.images_before <= number(m.entry) < before for m in with_images):
+    if not any(at.images_before <= number(m.entry) < before for m in messages if images_of(m)):
         return at
     return replace(at, images_before=before)
 
@@ -205,7 +204,7 @@ def _sentence(messages: Sequence[Message], budget: int, gauge: Measure) -> str:
             f"This cannot be sent to the model: the system prompt and the tools alone take about {fixed} tokens, "
             f"and the window has room for {budget}. Use a model with a larger window, or fewer tools."
         )
-    images = sum(isinstance(part, ImagePart) for part in longest.parts) if isinstance(longest, UserMessage) else 0
+    images = len(images_of(longest))
     with_images = f" with {images} images" if images else ""
     return (
         f"This cannot be sent to the model: {_who(longest)}{with_images} ({longest.entry or 'not saved'}) takes about "

@@ -29,12 +29,12 @@ from nanobot.bus.runtime_events import Usage
 from nanobot.errors import BadRequest, ContextOverflow, ProviderError
 from nanobot.messages import (
     AssistantMessage,
-    ImagePart,
     Message,
     ToolCall,
     ToolMessage,
     UserMessage,
     from_dict,
+    images_of,
     user_text,
 )
 from nanobot.providers.base import LLMProvider, LLMRequest, LLMResponse, counted_tokens
@@ -234,7 +234,7 @@ class _Run:
 
     def leave_out_images(self) -> bool:
         """Stop sending the images so far; False if there are none."""
-        with_images = [m for m in self.everything() if isinstance(m, UserMessage) and _has_image(m)]
+        with_images = [message for message in self.everything() if images_of(message)]
         if not with_images:
             return False
         self.spec.checkpoint.cut(self.governor.leave_out_images(with_images[-1].entry))
@@ -269,7 +269,3 @@ def _as_messages(given: Sequence[Message | dict[str, Any]]) -> Sequence[Message]
     if dict in set(map(type, given)):
         return [from_dict(message) if isinstance(message, dict) else message for message in given]
     return cast("Sequence[Message]", given)
-
-
-def _has_image(message: UserMessage) -> bool:
-    return any(isinstance(part, ImagePart) for part in message.parts)

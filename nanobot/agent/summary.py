@@ -14,7 +14,7 @@ from itertools import islice
 
 from nanobot.agent.repair import repair
 from nanobot.agent.tokens import estimate_message, estimate_text
-from nanobot.messages import AssistantMessage, ImagePart, Message, ToolMessage, UserMessage
+from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage, images_of
 from nanobot.session.log import Row
 
 SUMMARY_TOKENS = 2_000
@@ -159,14 +159,12 @@ def mended(text: str, required: Sequence[str]) -> str:
 def plain(message: Message) -> str:
     """Return all that a message says, as text."""
     match message:
-        case UserMessage():
-            images = [f"[image {part.path}]" for part in message.parts if isinstance(part, ImagePart)]
+        case UserMessage() | ToolMessage():
+            images = [f"[image {part.path}]" for part in images_of(message)]
             return "\n".join(filter(None, [message.text, *images]))
         case AssistantMessage():
             calls = [f"[calls {call.name} {_written(call.arguments)}]" for call in message.tool_calls]
             return "\n".join(filter(None, [message.text, *calls]))
-        case ToolMessage():
-            return message.text
 
 
 def _packed(texts: Iterable[str], room: int) -> Iterator[str]:

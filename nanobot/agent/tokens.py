@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from nanobot.messages import AssistantMessage, ImagePart, Message, TextPart, UserMessage
+from nanobot.messages import AssistantMessage, Message, Part, TextPart, UserMessage
 from nanobot.providers.base import ToolSpec
 
 IMAGE_TOKENS = 1_600  # what both big vendors charge at most for one image after their own scaling
@@ -94,14 +94,17 @@ def _of_tool(tool: ToolSpec) -> int:
 def _estimate(message: Message) -> int:
     match message:
         case UserMessage():
-            texts = sum(estimate_text(part.text) for part in message.parts if isinstance(part, TextPart))
-            return texts + IMAGE_TOKENS * sum(isinstance(part, ImagePart) for part in message.parts)
+            return _of_parts(message.parts)
         case AssistantMessage():
             calls = sum(estimate_text(_written(call.name, call.arguments)) for call in message.tool_calls)
             extra = estimate_text(message.extra.data) if message.extra else 0
             return estimate_text(message.text) + calls + extra + 2 * MESSAGE_TOKENS * len(message.tool_calls)
         case _:
-            return estimate_text(message.text) + MESSAGE_TOKENS
+            return estimate_text(message.text) + MESSAGE_TOKENS + _of_parts(message.shown)
+
+
+def _of_parts(parts: Iterable[Part]) -> int:
+    return sum(estimate_text(part.text) if isinstance(part, TextPart) else IMAGE_TOKENS for part in parts)
 
 
 def _written(name: str, arguments: object) -> str:

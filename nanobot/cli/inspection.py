@@ -102,7 +102,7 @@ def _body(message: Message) -> str:
         case UserMessage():
             return "\n".join(_part(part) for part in message.parts)
         case ToolMessage():
-            return message.text
+            return "\n".join([message.text, *map(_part, message.shown)])
         case _:
             calls = [f"-> {call.id} {call.name} {_arguments(call.arguments)}" for call in message.tool_calls]
             return "\n".join([*([message.text] if message.text else []), *calls])

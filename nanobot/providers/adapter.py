@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from nanobot.errors import ProviderError, StreamStalled, Unavailable
-from nanobot.messages import ImagePart, Message, UserMessage
+from nanobot.messages import Message, images_of
 from nanobot.providers.base import Emit, LLMRequest, LLMResponse
 from nanobot.providers.endpoint import first_token_s, proxy_for
 from nanobot.providers.faults import Endpoint, ServerFault, to_error, unreachable
@@ -266,7 +266,4 @@ def other_error(error: Exception, at: Endpoint) -> ProviderError:
 
 
 async def _images_of(message: Message) -> Images:
-    if not isinstance(message, UserMessage):
-        return {}
-    parts = [part for part in message.parts if isinstance(part, ImagePart)]
-    return {part: await asyncio.to_thread(load_image, part) for part in parts}
+    return {part: await asyncio.to_thread(load_image, part) for part in images_of(message)}

@@ -2,14 +2,15 @@
 
 Each message becomes a run of content blocks, encoded alone, once, and kept in ``message.encoded``.  Neighbouring messages of one
 role (tool results and what a person said after them) become one row by joining their blocks, so a row that grows keeps its
-beginning, byte for byte.  An assistant message with neither text nor calls has no blocks and is left out.
+beginning, byte for byte.  An assistant message with neither text nor calls has no blocks and is left out.  Pictures that a tool
+gave stand inside its result.
 
 Cache marks are put on when joining, never into what is kept: on the last tool, the system prompt, the last block, and the last
 block of the user row before it, where the request before this one ended.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -24,7 +25,7 @@ from nanobot.messages import (
 )
 from nanobot.providers.base import LLMRequest, ToolSpec
 from nanobot.providers.endpoint import host_of
-from nanobot.providers.images import Images, LoadedImage
+from nanobot.providers.images import Images, LoadedImage, shown_with
 from nanobot.providers.models import thinks_adaptively
 from nanobot.providers.settings import AnthropicSettings
 from nanobot.providers.wire import (
@@ -99,7 +100,7 @@ def encode_message(message: Message, dialect: Dialect, model: str, images: Image
             block: JsonObject = {
                 "type": "tool_result",
                 "tool_use_id": wire_call_id(message.call_id),
-                "content": EMPTY_MARK if is_blank(message.text) else message.text,
+                "content": _result(message, images),
             }
             if message.is_error:
                 block["is_error"] = True
@@ -199,15 +200,27 @@ def _system(request: LLMRequest) -> bytes:
 
 
 def _user(message: UserMessage, images: Images) -> list[JsonObject]:
+    found = (part.text if isinstance(part, TextPart) else images[part] for part in message.parts)
+    return _blocks(found) or [{"type": "text", "text": EMPTY_MARK}]
+
+
+def _result(message: ToolMessage, images: Images) -> JsonValue:
+    """Return a result's content: a text, or blocks if there are pictures."""
+    blocks = _blocks([message.text, *shown_with(message, images)])
+    if all(block["type"] == "text" for block in blocks):
+        return "\n".join(str(block["text"]) for block in blocks) or EMPTY_MARK
+    return [*blocks]
+
+
+def _blocks(parts: Iterable[LoadedImage | str]) -> list[JsonObject]:
     blocks: list[JsonObject] = []
-    for part in message.parts:
-        found = part.text if isinstance(part, TextPart) else images[part]
-        if isinstance(found, LoadedImage):
-            source: JsonObject = {"type": "base64", "media_type": found.media_type, "data": found.base64}
+    for part in parts:
+        if isinstance(part, LoadedImage):
+            source: JsonObject = {"type": "base64", "media_type": part.media_type, "data": part.base64}
             blocks.append({"type": "image", "source": source})
-        elif not is_blank(found):
-            blocks.append({"type": "text", "text": found})
-    return blocks or [{"type": "text", "text": EMPTY_MARK}]
+        elif not is_blank(part):
+            blocks.append({"type": "text", "text": part})
+    return blocks
 
 
 def _assistant(message: AssistantMessage, dialect: Dialect, model: str) -> list[JsonObject]:

@@ -1,15 +1,16 @@
 """Encode requests for the Chat Completions wire.  Pure: images come in loaded.
 
 Each message is encoded alone, once, and kept in ``message.encoded``; a request joins what is kept.  ``encoded()`` is those
-elements: tools, system, one for each message.  Two things are decided when joining, from the elements alone, so they are
+elements: tools, system, one for each message.  Three things are decided when joining, from the elements alone, so they are
 deterministic:
 
 - An assistant message with neither text nor calls is an empty element and is left out.
+- A tool's row takes text alone.  Pictures that tools gave come in a user row after all results of their answer.
 - Neighbouring user messages become one row, as strict chat templates want roles to take turns.  Texts are joined by an empty line,
   in their order, so a row that grows keeps its beginning: what the model reads stays a prefix of what it reads next.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -24,7 +25,7 @@ from nanobot.messages import (
 )
 from nanobot.providers.base import LLMRequest, ToolSpec
 from nanobot.providers.endpoint import host_of
-from nanobot.providers.images import Images, LoadedImage
+from nanobot.providers.images import Images, LoadedImage, shown_with
 from nanobot.providers.models import is_openai_reasoning
 from nanobot.providers.settings import OpenAISettings
 from nanobot.providers.wire import (
@@ -87,7 +88,15 @@ class UserRow:
         return self.parts or b'{"type":"text","text":"' + self.text + b'"}'
 
 
-Element = UserRow | bytes
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """A tool's result as encoded: its row, and a user row of its pictures if it has any."""
+
+    row: bytes
+    pictures: UserRow | None
+
+
+Element = UserRow | ResultRow | bytes
 
 
 def depends(message: Message, dialect: Dialect) -> bool:
@@ -107,12 +116,7 @@ def encode_message(message: Message, dialect: Dialect, model: str, images: Image
         case AssistantMessage():
             return _assistant(message, dialect, model)
         case ToolMessage():
-            row: JsonObject = {
-                "role": "tool",
-                "tool_call_id": wire_call_id(message.call_id),
-                "content": EMPTY_MARK if is_blank(message.text) else message.text,
-            }
-            return dump(row)
+            return _result(message, images)
 
 
 def encode_tool(tool: ToolSpec) -> bytes:
@@ -126,8 +130,17 @@ def encode_tool(tool: ToolSpec) -> bytes:
 
 def prefix_elements(request: LLMRequest, elements: Iterable[Element]) -> list[bytes]:
     """Return tools, system and each message as bytes, as ``LLMProvider.encoded`` promises."""
-    rows = [element.row if isinstance(element, UserRow) else element for element in elements]
-    return [b",".join(map(encode_tool, request.tools)), _system(request), *rows]
+    return [b",".join(map(encode_tool, request.tools)), _system(request), *map(_alone, elements)]
+
+
+def _alone(element: Element) -> bytes:
+    match element:
+        case bytes():
+            return element
+        case ResultRow(row=row, pictures=UserRow(row=pictures)):
+            return row + b"," + pictures
+        case UserRow(row=row) | ResultRow(row=row):
+            return row
 
 
 def request_body(request: LLMRequest, elements: Sequence[Element], dialect: Dialect) -> bytes:
@@ -161,7 +174,7 @@ def _rows(request: LLMRequest, elements: Sequence[Element]) -> list[bytes]:
     if not is_blank(request.system):
         rows.append(_system(request))
     last: UserRow | None = None
-    for element in elements:
+    for element in _in_place(elements):
         if isinstance(element, bytes):
             if element:
                 rows.append(element)
@@ -173,6 +186,20 @@ def _rows(request: LLMRequest, elements: Sequence[Element]) -> list[bytes]:
             last = _merged(last, element)
             rows[-1] = last.row
     return rows
+
+
+def _in_place(elements: Iterable[Element]) -> Iterator[UserRow | bytes]:
+    """Yield the rows, pictures after the last of the results that they came with: nothing may stand between those."""
+    pictures: list[UserRow] = []
+    for element in elements:
+        if isinstance(element, ResultRow):
+            yield element.row
+            pictures += [element.pictures] if element.pictures else []
+            continue
+        yield from pictures
+        pictures = []
+        yield element
+    yield from pictures
 
 
 def _system(request: LLMRequest) -> bytes:
@@ -194,13 +221,28 @@ def _of_text(text: bytes) -> UserRow:
 
 
 def _user(message: UserMessage, images: Images) -> UserRow:
+    return _row(part.text if isinstance(part, TextPart) else images[part] for part in message.parts)
+
+
+def _result(message: ToolMessage, images: Images) -> ResultRow:
+    shown = shown_with(message, images)
+    has_pictures = any(isinstance(part, LoadedImage) for part in shown)
+    texts = [message.text] if has_pictures else [message.text, *(part for part in shown if isinstance(part, str))]
+    row: JsonObject = {
+        "role": "tool",
+        "tool_call_id": wire_call_id(message.call_id),
+        "content": "\n".join(text for text in texts if not is_blank(text)) or EMPTY_MARK,
+    }
+    return ResultRow(dump(row), _row(shown) if has_pictures else None)
+
+
+def _row(found: Iterable[LoadedImage | str]) -> UserRow:
     parts: list[JsonObject] = []
-    for part in message.parts:
-        found = part.text if isinstance(part, TextPart) else images[part]
-        if isinstance(found, LoadedImage):
-            parts.append({"type": "image_url", "image_url": {"url": f"data:{found.media_type};base64,{found.base64}"}})
-        elif not is_blank(found):
-            parts.append({"type": "text", "text": found})
+    for part in found:
+        if isinstance(part, LoadedImage):
+            parts.append({"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.base64}"}})
+        elif not is_blank(part):
+            parts.append({"type": "text", "text": part})
     if any(part["type"] != "text" for part in parts):
         return _of_parts(b",".join(map(dump, parts)))
     return _of_text(dump("\n".join(str(part["text"]) for part in parts) or EMPTY_MARK)[1:-1])

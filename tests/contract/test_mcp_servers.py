@@ -64,6 +64,9 @@ async def test_tools_resources_and_prompts_work(carrier: Carrier, tmp_path: Path
         assert "cannot fail" in failed.text
         assert picture.text.startswith("[image, image/png, 70 bytes: ")
         assert Path(picture.text.rpartition(": ")[2].rstrip("]")).read_bytes().startswith(b"\x89PNG")
+        assert [(image.path, image.media_type) for image in picture.images] == [
+            (picture.text.rpartition(": ")[2].rstrip("]"), "image/png")
+        ]
         assert listed.text.splitlines() == ["memo:///one: one - text/plain", "memo:///{name}: memo"]
         assert read.text == "This is memo:///one."
         assert prompts.text == "greet(who)"

@@ -1,14 +1,17 @@
 """Pictures in a conversation: shown where they can be, explained where they cannot, and never poison."""
 
+import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.bots import KEY, WIRES, Wire, bot_on, entries_of, impatient, log_faults
-from tests.fakes.llm_server import LLMServer, Reply
+from tests.fakes.llm_server import Call, LLMServer, Reply
 from tests.fakes.pictures import png
 
 BOTH = pytest.mark.parametrize("wire", WIRES)
+GIF = b"GIF89a" + bytes([2, 0, 2, 0, 0x80, 0, 0]) + bytes(6) + b",\0\0\0\0\2\0\2\0\0\2\3\x44\2\5\0;"
 REFUSALS = [
     {"error": {"message": "image_url is not supported by this model", "type": "invalid_request_error", "code": None}},
     {"error": {"message": "This model does not support image input.", "type": "invalid_request_error"}},
@@ -51,6 +54,64 @@ async def test_e13_a_refused_picture_is_left_out_and_the_answer_says_so(
         assert (later.content, later.error) == ("No.", None)
         assert ["image/png" in request.raw.decode() for request in server.chats] == [True, False, False, False]
         assert all("image" in request.raw.decode() for request in server.chats)
+    assert await log_faults(tmp_path) == []
+
+
+@BOTH
+async def test_pictures_that_tools_give_are_seen(wire: Wire, tmp_path: Path) -> None:
+    """Of calls at once, where each vendor takes them; each request begins as the one before, also after a restart."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "cpu.png").write_bytes(png(pad_bytes=100_000))
+    (workspace / "notes.md").write_text("remember the milk")
+    (workspace / "ram.gif").write_bytes(GIF)
+    looks = [Call("read_file", {"path": path}) for path in ("cpu.png", "notes.md", "ram.gif")]
+    replies = [Reply(tool_calls=looks), Reply("Two plots."), Reply("Grey."), Reply("Still grey.")]
+    async with LLMServer(replies) as server:
+        async with bot_on(server, wire, tmp_path) as bot:
+            first = await bot.process_direct("look at the plots", session_key=KEY)
+            (workspace / "cpu.png").unlink()
+            await bot.process_direct("which colour?", session_key=KEY)
+        async with bot_on(server, wire, tmp_path) as bot:
+            last = await bot.process_direct("after a restart?", session_key=KEY)
+
+        assert (first.content, last.content) == ("Two plots.", "Still grey.")
+        assert server.refusals == []
+        asked = [[_unmarked(row) for row in request.body["messages"]] for request in server.chats]
+        assert [sum(row.count("image/png") for row in rows) for rows in asked] == [0, 1, 1, 1]
+        assert [sum(row.count("image/gif") for row in rows) for rows in asked] == [0, 1, 1, 1]
+        assert "image in the result of read_file: cpu.png" in "".join(asked[1])
+        assert all(two[: len(one)] == one for one, two in pairwise(asked))
+    log = next((tmp_path / "data").rglob("*.jsonl"))
+    assert log.stat().st_size < 20_000
+    assert log.read_text().count('"type":"image"') == 2
+    assert await log_faults(tmp_path) == []
+
+
+def _unmarked(row: object) -> str:
+    return json.dumps(row).replace(', "cache_control": {"type": "ephemeral"}', "")
+
+
+@BOTH
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_e13_a_refused_picture_of_a_tool_is_left_out_and_the_turn_goes_on(
+    wire: Wire, refusal: dict[str, object], tmp_path: Path
+) -> None:
+    """A model without eyes gets a line in the picture's place; the cut is in the log, so nobody sends it again."""
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "cpu.png").write_bytes(png())
+    look = Reply(tool_calls=[Call("read_file", {"path": "cpu.png"})])
+    no = Reply(status=400, error={"type": "error", **refusal} if wire == "anthropic" else refusal)
+    async with LLMServer([look, no, Reply("I cannot see it."), Reply("No.")]) as server:
+        async with bot_on(server, wire, tmp_path, provider=impatient(server, wire)) as bot:
+            first = await bot.process_direct("look at the plot", session_key=KEY)
+        async with bot_on(server, wire, tmp_path, provider=impatient(server, wire)) as bot:
+            later = await bot.process_direct("after a restart?", session_key=KEY)
+
+        assert (first.content, first.error, later.content) == ("I cannot see it.", None, "No.")
+        assert ["image/png" in request.raw.decode() for request in server.chats] == [False, True, False, False]
+        assert all("image left out of the request" in request.raw.decode() for request in server.chats[2:])
+    assert '"pass":"images"' in next((tmp_path / "data").rglob("*.jsonl")).read_text()
     assert await log_faults(tmp_path) == []
 
 

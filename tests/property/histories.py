@@ -5,6 +5,7 @@ missing ids, empty answers, images, runtime rows, summaries and rows without an 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from hypothesis import strategies as st
@@ -16,6 +17,8 @@ from nanobot.messages import (
     JsonObject,
     Message,
     Origin,
+    Part,
+    TextPart,
     ToolCall,
     ToolMessage,
     UserMessage,
@@ -25,6 +28,8 @@ from nanobot.messages import (
 CHATTY = frozenset({"read_file", "exec"})
 NAMES = st.sampled_from(["read_file", "exec", "remember"])
 TEXTS = st.sampled_from(["", "  ", "ok", "line\n" * 40, "x" * 900, "漢字" * 300, "😀" * 200, "a b c " * 2_000])
+IMAGE = ImagePart("/q.png", "image/png", "01", "plot.png")
+SHOWN: st.SearchStrategy[tuple[Part, ...]] = st.sampled_from([(), (), (), (IMAGE,), (IMAGE, TextPart("[1 more]"))])
 ORIGINS: st.SearchStrategy[Origin] = st.sampled_from(["user", "user", "user", "runtime"])
 Draw: TypeAlias = Callable[..., object]
 
@@ -45,7 +50,8 @@ def any_history(draw: st.DrawFn) -> list[Message]:
                 calls = draw(st.lists(st.builds(_call, ids, NAMES), min_size=1, max_size=4))
                 out.append(AssistantMessage(draw(TEXTS), tuple(calls), entry=entry))
             case "result":
-                out.append(ToolMessage(draw(ids), draw(NAMES), draw(TEXTS), draw(st.booleans()), entry=entry))
+                result = ToolMessage(draw(ids), draw(NAMES), draw(TEXTS), draw(st.booleans()), entry=entry)
+                out.append(replace(result, shown=draw(SHOWN)))
             case "image":
                 out.append(UserMessage((ImagePart("/p.png", "image/png", "00"),), entry=entry))
             case _:
@@ -84,7 +90,10 @@ def _round(draw: st.DrawFn, out: list[Message], entry: Callable[[], str]) -> Non
     name = entry()
     calls = tuple(_call(f"{name}.{i}", draw(NAMES)) for i in range(draw(st.integers(1, 4))))
     out.append(AssistantMessage(draw(TEXTS), calls, entry=name))
-    out += [ToolMessage(call.id, call.name, draw(TEXTS), draw(st.booleans()), entry=entry()) for call in calls]
+    out += [
+        ToolMessage(call.id, call.name, draw(TEXTS), draw(st.booleans()), entry=entry(), shown=draw(SHOWN))
+        for call in calls
+    ]
     if draw(st.integers(0, 5)) == 0:
         out.append(user_text("and in French, please", entry=entry()))  # sent while the Turn ran
     elif draw(st.integers(0, 5)) == 0:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nanobot.agent import passes, repair, snip
 from nanobot.agent.passes import Boundaries, govern
-from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage, images_of
 from nanobot.providers.base import LLMRequest
 from nanobot.session.log import number
 from tests.fakes.legality import illegal
@@ -109,9 +109,23 @@ def test_microcompact_touches_old_chatty_results_alone(history: list[Message], a
         assert isinstance(after, ToolMessage)
         assert before.name in CHATTY
         assert number(before.entry) < at.compact_before
-        assert len(after.text) < len(before.text)
+        assert before.shown or len(after.text) < len(before.text)
+        assert after.shown == ()
+        assert all(image.path in after.text for image in images_of(before))
         assert f'read_result("{before.entry}")' in after.text
         assert f"{len(before.text):,} characters" in after.text
+
+
+@FEW
+@given(logged(), BOUNDARIES)
+def test_no_picture_stays_before_its_boundary_and_each_leaves_its_path(history: list[Message], at: Boundaries) -> None:
+    """What people sent and what tools gave alike: the path is what the model can ask for again."""
+    out = passes.drop_images(history, before=at.images_before)
+
+    for before, after in zip(history, out, strict=True):
+        is_cut = number(before.entry) < at.images_before
+        assert images_of(after) == (() if is_cut else images_of(before))
+        assert all(image.path in repr(after) for image in images_of(before))
 
 
 @FEW

@@ -1,7 +1,8 @@
 """What a tool is: a pydantic model of its arguments, a ``run``, and a few facts the runner plans by.
 
-A tool answers with text for the model, or raises ``ToolError`` with text for the model.  It never cuts its own output to the
-budget (``results`` does), never logs, and never sees the conversation.  Whatever it starts, it ends when it is cancelled.
+A tool answers with text for the model, and pictures if it has some, or raises ``ToolError`` with text for the model.  It never cuts
+its own output to the budget (``results`` does), never logs, and never sees the conversation.  Whatever it starts, it ends when it
+is cancelled.
 
 Effect classes, for what happens to a call that has no recorded result after a crash:
 
@@ -14,7 +15,7 @@ Effect classes, for what happens to a call that has no recorded result after a c
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
@@ -26,6 +27,11 @@ CutPolicy = Literal["head", "middle", "tail"]
 """Which part of a too long text is left out: ``tail`` keeps the beginning, ``head`` keeps the end, ``middle`` keeps both."""
 
 ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
+
+Result: TypeAlias = "str | Sourced | Sends | Shown"
+"""What a run may give: a text, somebody else's words, a text and a file for the chat, a text and pictures for the model."""
+
+MAX_SHOWN = 8
 
 _SUMMARY_CHARS = 120
 _NAME_CHARS = 60
@@ -40,6 +46,18 @@ class Sourced:
 
     text: str
     origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An observation with pictures for the model to see, kept already (see ``showing``); ``origin`` as in ``Sourced``.
+
+    At most ``MAX_SHOWN`` of them are shown; the text should name them, for models that see none.
+    """
+
+    text: str
+    images: tuple[Media, ...]
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +151,8 @@ class Tool(Protocol[ArgumentsT]):
         """Say what will change.  Called before the intent of a verifiable or opaque call is logged."""
         ...
 
-    async def run(self, arguments: ArgumentsT, context: ToolContext) -> str | Sourced | Sends:
-        """Do it and return the observation: ``Sourced`` when it is in somebody else's words, ``Sends`` when it promises a file.
+    async def run(self, arguments: ArgumentsT, context: ToolContext) -> Result:
+        """Do it and return the observation.
 
         Raises:
             ToolError: it could not be done; the text is written for the model.
@@ -175,7 +193,7 @@ class BaseTool(Generic[ArgumentsT]):
         """Promise nothing."""
         return Planned()
 
-    async def run(self, arguments: ArgumentsT, context: ToolContext) -> str | Sourced | Sends:
+    async def run(self, arguments: ArgumentsT, context: ToolContext) -> Result:
         """Do it: the one thing that every tool says for itself."""
         raise NotImplementedError(f"the tool {self.name!r} has no run")
 

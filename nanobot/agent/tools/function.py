@@ -9,8 +9,8 @@
 
 The signature becomes the arguments' model, the docstring the description, its ``Args:`` section that of the parameters.  An
 ``async def`` runs on the event loop, a plain one in a thread; a plain one cannot be stopped, so it must end by itself.  What is
-returned becomes the observation: text as it is (``Sourced``, where it is somebody else's words), anything else as JSON where
-possible.
+returned becomes the observation: text as it is (``Sourced``, where it is somebody else's words; ``Shown``, with pictures), anything
+else as JSON where possible.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field, PydanticSchemaGenerationError, PydanticUs
 from pydantic.fields import FieldInfo
 
 from nanobot.agent.tools.arguments import ToolArguments
-from nanobot.agent.tools.base import BaseTool, CutPolicy, Sourced, Tool, ToolContext, one_line
+from nanobot.agent.tools.base import BaseTool, CutPolicy, Shown, Sourced, Tool, ToolContext, one_line
 from nanobot.agent.tools.docstring import read_docstring
 from nanobot.errors import MisuseError
 from nanobot.session.entries import Effect
@@ -102,7 +102,7 @@ class _FunctionTool(BaseTool[BaseModel]):
         shown = ", ".join(f"{field}={getattr(arguments, field)!r}" for field in type(arguments).model_fields)
         return one_line(f"{self.name}({shown})")
 
-    async def run(self, arguments: BaseModel, context: ToolContext) -> str | Sourced:
+    async def run(self, arguments: BaseModel, context: ToolContext) -> str | Sourced | Shown:
         """Call the function."""
         given: dict[str, Any] = {field: getattr(arguments, field) for field in type(arguments).model_fields}
         if self._context_parameter is not None:
@@ -111,7 +111,7 @@ class _FunctionTool(BaseTool[BaseModel]):
             value = await cast("Awaitable[object]", self._function(**given))
         else:
             value = await asyncio.to_thread(self._function, **given)
-        return value if isinstance(value, str | Sourced) else _as_text(value)
+        return value if isinstance(value, str | Sourced | Shown) else _as_text(value)
 
 
 def _signature(function: Callable[..., object], called: str) -> tuple[inspect.Signature, Mapping[str, Any]]:

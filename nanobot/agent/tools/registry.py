@@ -13,13 +13,13 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
 
 from nanobot.agent.tools.arguments import closest, parse_arguments, validate
-from nanobot.agent.tools.base import Planned, Probed, Sends, Sourced, Tool, ToolContext
+from nanobot.agent.tools.base import Planned, Probed, Result, Sends, Shown, Sourced, Tool, ToolContext
 from nanobot.agent.tools.mcp.names import CHATTY
 from nanobot.agent.tools.schema import parameters
 from nanobot.bus.events import Media
@@ -45,6 +45,7 @@ class PreparedCall:
 class Observation:
     """What a run gave: the full text, clean and redacted, whose words it is (``origin``; empty: ours), and files it promised.
 
+    ``images`` are for the model to see.
     ``secret`` says what of it is secret, or was before it was redacted; empty: nothing that is known to be.
     """
 
@@ -54,6 +55,7 @@ class Observation:
     origin: str = ""
     media: tuple[Media, ...] = ()
     secret: str = ""
+    images: tuple[Media, ...] = ()
 
 
 def _as_is(text: str) -> str:
@@ -183,11 +185,14 @@ class ToolRegistry:
         start = time.perf_counter()
         result, is_error = await self._run(prepared, context)
         text = result if isinstance(result, str) else result.text
-        origin = result.origin if isinstance(result, Sourced) else ""
+        origin = result.origin if isinstance(result, Sourced | Shown) else ""
         media = (result.media,) if isinstance(result, Sends) else ()
         clean = await asyncio.to_thread(self._clean, text) if len(text) > 50_000 else self._clean(text)
         secret = f"a key in a result of {prepared.tool.name}" if clean.count(REDACTED) > text.count(REDACTED) else ""
-        return Observation(clean, is_error, (time.perf_counter() - start) * 1000, self._clean(origin), media, secret)
+        images = result.images if isinstance(result, Shown) else ()
+        images = tuple(replace(image, name=self._clean(image.name)) for image in images)
+        duration_ms = (time.perf_counter() - start) * 1000
+        return Observation(clean, is_error, duration_ms, self._clean(origin), media, secret, images)
 
     def holds_secret(self, text: str) -> bool:
         """Say whether a text that is kept as it is, such as a person's, holds a known secret or one of a known shape."""
@@ -215,7 +220,7 @@ class ToolRegistry:
             return Probed("unknown")
         return Probed(probed.outcome, self._clean(probed.text))
 
-    async def _run(self, prepared: PreparedCall, context: ToolContext) -> tuple[str | Sourced | Sends, bool]:
+    async def _run(self, prepared: PreparedCall, context: ToolContext) -> tuple[Result, bool]:
         tool = prepared.tool
         limit = asyncio.timeout(tool.timeout_s)
         try:

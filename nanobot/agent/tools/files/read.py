@@ -1,7 +1,8 @@
 """Reading files: ``read_file``.
 
 Text streams: a file of any size costs the same memory.  The output fits its own budget at line ends, so that the hint to the next
-page is exact.  Documents become text first, in a process of their own.  Everything else is refused with what to do instead.
+page is exact.  Documents become text first, in a process of their own; pictures are shown as they are.  Everything else is refused
+with what to do instead.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from typing import BinaryIO
 from pydantic import Field
 
 from nanobot.agent.tools.arguments import ToolArguments
-from nanobot.agent.tools.base import BaseTool, CutPolicy, Sourced, ToolContext
+from nanobot.agent.tools.base import BaseTool, CutPolicy, Result, Shown, Sourced, ToolContext
 from nanobot.agent.tools.documents.limits import Kind
 from nanobot.agent.tools.documents.reading import Document, document_kind, parse_pages, read_document
 from nanobot.agent.tools.files import seen
@@ -25,7 +26,9 @@ from nanobot.agent.tools.files.decode import Binary, Text, sniff
 from nanobot.agent.tools.files.paths import PathRules, sourced
 from nanobot.agent.tools.files.reading import CHUNK_BYTES, Page, read_page
 from nanobot.agent.tools.pictures import image_size
+from nanobot.agent.tools.showing import keep_picture
 from nanobot.agent.tools.threads import to_its_end
+from nanobot.bus.events import Media
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
 
@@ -50,16 +53,17 @@ class _Looked:
 
     path: Path
     said: str = ""
+    images: tuple[Media, ...] = ()
     document: tuple[BinaryIO, Kind] | None = None
 
 
 class ReadFile(BaseTool[ReadFileArguments]):
-    """Files as numbered lines."""
+    """Files as numbered lines, and pictures."""
 
     name = "read_file"
     description = (
         "Read a file: text, PDF, DOCX, XLSX, PPTX or a notebook. Gives numbered lines (number, tab, text) from line `offset` on, "
-        "and where to go on if there are more. The numbers are not part of the file."
+        "and where to go on if there are more. The numbers are not part of the file. PNG, JPEG, GIF and WebP images you see."
     )
     arguments = ReadFileArguments
     effect: Effect = "pure"
@@ -75,7 +79,7 @@ class ReadFile(BaseTool[ReadFileArguments]):
         self._page_chars = max(500, max_chars - _FOOTER_CHARS)
         self._documents = asyncio.Semaphore(_DOCUMENTS_AT_ONCE)
 
-    async def run(self, arguments: ReadFileArguments, context: ToolContext) -> str | Sourced:
+    async def run(self, arguments: ReadFileArguments, context: ToolContext) -> Result:
         """Read the page."""
         pages = parse_pages(arguments.pages) if arguments.pages else None
         with contextlib.ExitStack() as held:
@@ -88,7 +92,10 @@ class ReadFile(BaseTool[ReadFileArguments]):
                 text = await asyncio.to_thread(_page_of, document, arguments, self._page_chars)
             elif pages is not None:
                 raise ToolError(f"{arguments.path!r} has no pages; use offset and limit.")
-        return sourced(text, looked.path, context.workspace)
+        result = sourced(text, looked.path, context.workspace)
+        if not looked.images:
+            return result
+        return Shown(text, looked.images, result.origin if isinstance(result, Sourced) else "")
 
     def _look(self, arguments: ReadFileArguments, context: ToolContext, held: contextlib.ExitStack) -> _Looked:
         path, file = self._rules.open(arguments.path, context.workspace)
@@ -102,7 +109,10 @@ class ReadFile(BaseTool[ReadFileArguments]):
             return _Looked(path, document=(file, kind))
         if isinstance(form, Binary):
             if form.is_image:
-                return _Looked(path, _image(arguments.path, form, size, sample + file.read(_IMAGE_BYTES)))
+                pixels = image_size(sample + file.read(_IMAGE_BYTES))
+                picture = keep_picture(file, arguments.path, context.media)
+                images = (picture,) if isinstance(picture, Media) else ()
+                return _Looked(path, _described(arguments.path, form, size, pixels, picture), images)
             raise ToolError(_binary(arguments.path, form, size))
         sha256 = _sha256(file) if size <= seen.MAX_SEEN_BYTES else None
         page = read_page(file, form, first=arguments.offset, limit=arguments.limit, max_chars=self._page_chars)
@@ -124,10 +134,12 @@ def _binary(name: str, form: Binary, size: int) -> str:
     return f"{name!r} is not text: {form.kind}, {size:,} bytes. Use exec with a fitting program to look into it.{hint}"
 
 
-def _image(name: str, form: Binary, size: int, sample: bytes) -> str:
-    pixels = image_size(sample)
+def _described(name: str, form: Binary, size: int, pixels: tuple[int, int] | None, picture: Media | str) -> str:
     shape = f", {pixels[0]:,} × {pixels[1]:,} pixels" if pixels else ""
-    return f"[{name} is an image: {form.kind.removesuffix(' image')}{shape}, {size:,} bytes. Its picture cannot be shown here.]"
+    what = f"{name} is an image: {form.kind.removesuffix(' image')}{shape}, {size:,} bytes"
+    if isinstance(picture, Media):
+        return f"[{what}. It is shown with this result.]"
+    return f"[{what}. It is not shown: {picture}. A PNG or JPEG made from it with exec could be.]"
 
 
 def _named_encoding(encoding: str) -> Text:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from nanobot.bus.events import Media
 from nanobot.messages import JsonObject
 
 
@@ -46,10 +47,11 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A result as text for the model."""
+    """A result for the model: its text, and pictures to see, kept already."""
 
     text: str
     is_error: bool = False
+    images: tuple[Media, ...] = ()
 
 
 class Connection(Protocol):

@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from nanobot.agent.tools.mcp.content import text_of
+from nanobot.agent.tools.mcp.content import reply_of
 from nanobot.agent.tools.mcp.faults import fault_of
 from nanobot.agent.tools.mcp.http import MAX_EVENT_BYTES, http_client
 from nanobot.agent.tools.mcp.mending import is_listing, mended
@@ -148,8 +148,9 @@ class SdkConnection:
     async def call(self, tool: str, arguments: JsonObject) -> Reply:
         """Call a tool."""
         result = await _asked(self._client.call_tool(tool, arguments))
-        text = await asyncio.to_thread(text_of, result.content, result.structured_content, media=self._media)
-        return Reply(text, result.is_error)
+        return await asyncio.to_thread(
+            reply_of, result.content, result.structured_content, media=self._media, is_error=result.is_error
+        )
 
     async def resources(self) -> str:
         """List resources and templates, a line each."""
@@ -165,7 +166,7 @@ class SdkConnection:
     async def read_resource(self, uri: str) -> Reply:
         """Read a resource."""
         result = await _asked(self._client.read_resource(uri))
-        return Reply(await asyncio.to_thread(text_of, result.contents, None, media=self._media))
+        return await asyncio.to_thread(reply_of, result.contents, None, media=self._media)
 
     async def prompts(self) -> str:
         """List prompts with their arguments, a line each."""
@@ -180,8 +181,9 @@ class SdkConnection:
         """Have a prompt filled in; its messages one after the other."""
         result = await _asked(self._client.get_prompt(name, dict(arguments)))
         blocks = [message.content for message in result.messages]
-        texts = [await asyncio.to_thread(text_of, [block], None, media=self._media) for block in blocks]
-        return Reply("\n\n".join(f"{m.role}: {text}" for m, text in zip(result.messages, texts, strict=True)))
+        said = [await asyncio.to_thread(reply_of, [block], None, media=self._media) for block in blocks]
+        text = "\n\n".join(f"{m.role}: {one.text}" for m, one in zip(result.messages, said, strict=True))
+        return Reply(text, images=tuple(image for one in said for image in one.images))
 
     async def ping(self) -> None:
         """Ask for something small: newer servers have no ping."""

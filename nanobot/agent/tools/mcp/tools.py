@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from nanobot.agent.tools.arguments import ToolArguments, closest
-from nanobot.agent.tools.base import BaseTool, CutPolicy, Sourced, ToolContext, one_line
+from nanobot.agent.tools.base import BaseTool, CutPolicy, Result, Shown, Sourced, ToolContext, one_line
 from nanobot.agent.tools.mcp.names import FAMILY, label_of, tool_name
 from nanobot.agent.tools.mcp.remote import Connection, Declined, Lost, Reply
 from nanobot.agent.tools.mcp.schemas import missing, usable
@@ -54,7 +54,7 @@ class RemoteTool(BaseTool[RemoteArguments]):
         """Return the call on one line."""
         return one_line(f"{self.name} {json.dumps(arguments.model_extra, ensure_ascii=False)}")
 
-    async def run(self, arguments: RemoteArguments, context: ToolContext) -> str | Sourced:
+    async def run(self, arguments: RemoteArguments, context: ToolContext) -> Result:
         """Have the server run it."""
         given: JsonObject = dict(arguments.model_extra or {})
 
@@ -148,7 +148,7 @@ class ListResources(_OfServers):
     arguments = ServerArguments
     summary_fields = ("server",)
 
-    async def run(self, arguments: ServerArguments, context: ToolContext) -> str | Sourced:
+    async def run(self, arguments: ServerArguments, context: ToolContext) -> Result:
         """Ask the server."""
         server = self._server(arguments.server)
         return Sourced(await _asked(server, lambda connection: connection.resources()), _origin(server))
@@ -162,7 +162,7 @@ class ReadResource(_OfServers):
     arguments = ResourceArguments
     summary_fields = ("server", "uri")
 
-    async def run(self, arguments: ResourceArguments, context: ToolContext) -> str | Sourced:
+    async def run(self, arguments: ResourceArguments, context: ToolContext) -> Result:
         """Ask the server."""
         server = self._server(arguments.server)
         return _observed(server, await _asked(server, lambda connection: connection.read_resource(arguments.uri)))
@@ -176,7 +176,7 @@ class GetPrompt(_OfServers):
     arguments = PromptArguments
     summary_fields = ("server", "name")
 
-    async def run(self, arguments: PromptArguments, context: ToolContext) -> str | Sourced:
+    async def run(self, arguments: PromptArguments, context: ToolContext) -> Result:
         """Ask the server."""
         server = self._server(arguments.server)
         if not arguments.name:
@@ -189,9 +189,11 @@ def _origin(server: Server) -> str:
     return f"mcp {server.name}"
 
 
-def _observed(server: Server, reply: Reply) -> Sourced:
+def _observed(server: Server, reply: Reply) -> Sourced | Shown:
     if reply.is_error:
         raise ToolError(reply.text, origin=_origin(server))
+    if reply.images:
+        return Shown(reply.text, reply.images, _origin(server))
     return Sourced(reply.text, _origin(server))
 
 

@@ -37,6 +37,7 @@ class Bench:
             workspace=self.workspace,
             scratch=self.root / "scratch" / call.replace(".", "_"),
             full_result=self.full_result,
+            media=self.root / "media",
         )
 
     async def full_result(self, entry: str) -> str:

@@ -4,12 +4,15 @@ import os
 import resource
 import socket
 import struct
+from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
 from nanobot.agent.tools.files.listing import ListDir
 from nanobot.agent.tools.files.paths import PathRules
 from nanobot.agent.tools.files.read import ReadFile
+from tests.fakes.pictures import png
 from tests.unit.agent.tools.conftest import Bench
 
 READ = ReadFile(PathRules())
@@ -135,6 +138,52 @@ async def test_an_image_is_described(bench: Bench, content: bytes, said: str) ->
     (bench.workspace / "a.img").write_bytes(content)
 
     assert f"[a.img is an image: {said}" in await bench.text(READ, path="a.img")
+
+
+async def test_a_picture_is_kept_and_shown(bench: Bench) -> None:
+    """As it is now, under its content's name and true kind; what becomes of the file afterwards changes nothing."""
+    (bench.workspace / "dot.img").write_bytes(png(3, 4))
+
+    observation = await bench.call(READ, path="dot.img")
+
+    (bench.workspace / "dot.img").unlink()
+    (image,) = observation.images
+    assert (image.name, image.media_type, image.sha256) == ("dot.img", "image/png", sha256(png(3, 4)).hexdigest())
+    assert Path(image.path) == bench.root / "media" / f"{image.sha256}.png"
+    assert Path(image.path).read_bytes() == png(3, 4)
+    assert observation.text.endswith("It is shown with this result.]")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (png(10, 9_000), "10×9000 pixels are more than 8000 on a side"),
+        (png(pad_bytes=4_000_000), "it is larger than 3.75 MB"),
+        (png()[:20] + b"junk" * 10, "its data is damaged"),
+        (b"BM" + bytes(16) + struct.pack("<ii", 7, -8), "it is no PNG, JPEG, GIF or WebP image"),
+    ],
+)
+async def test_a_picture_that_vendors_refuse_is_not_shown_and_the_text_says_why(
+    bench: Bench, content: bytes, why: str
+) -> None:
+    """It would be refused with everything else in its request; nothing of it is kept."""
+    (bench.workspace / "a.img").write_bytes(content)
+
+    observation = await bench.call(READ, path="a.img")
+
+    assert observation.images == ()
+    assert f"It is not shown: {why}." in observation.text
+    assert not (bench.root / "media").exists()
+
+
+async def test_a_picture_of_others_carries_whose_it_is(bench: Bench) -> None:
+    """One from outside the workspace is somebody else's, as a text from there is."""
+    outside = bench.root / "outside.png"
+    outside.write_bytes(png())
+
+    observation = await bench.call(ReadFile(PathRules(extra_roots=(bench.root,))), path=str(outside))
+
+    assert (observation.origin, len(observation.images)) == (f"file {outside}", 1)
 
 
 @pytest.mark.parametrize(
