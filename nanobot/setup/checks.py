@@ -180,7 +180,12 @@ def _programs(around: Surroundings) -> Iterator[Finding]:
 
 def _tools(settings: Settings, around: Surroundings) -> Iterator[Finding]:
     if settings.tools.web.search.provider == "ddgs" and not around.has_module("ddgs"):
-        yield Finding("web search", "bad", "ddgs is not installed: web_search cannot work", "pip install nanobot[web]")
+        yield Finding(
+            "web search", "bad", "ddgs is not installed: web_search cannot work", "pip install 'nanobot[web]'"
+        )
+    if settings.agent.exact_tokens and not around.has_module("rs_bpe"):
+        text = "rs-bpe is not installed: tokens of OpenAI's models are estimated"
+        yield Finding("exact tokens", "careful", text, "pip install 'nanobot[tokens]'")
     for fault in packaged_tools(disabled=settings.tools.disabled, taken=BUILTIN_TOOLS).faults:
         yield Finding("packages", "careful", fault, "update or remove that package, or name it in tools.disabled")
 

@@ -152,6 +152,10 @@ def test_relative_paths_count_from_the_file() -> None:
         ),
         ("agent:\n  max_iterations: s3cret", "/etc/c.yaml:2: agent.max_iterations: expected a whole number, got text"),
         ("agent:\n  max_iterations: 0", "/etc/c.yaml:2: agent.max_iterations: expected a number of at least 1"),
+        (
+            "tools:\n  web:\n    search: {provider: brave}",
+            "/etc/c.yaml:3: tools.web.search: api_key is missing: brave answers nobody without one",
+        ),
         ("agent:\n  busy: s3cret", "/etc/c.yaml:2: agent.busy: expected one of 'steer', 'queue' or 'replace'"),
         ("agent: s3cret", "/etc/c.yaml:1: agent: expected keys with values, got text"),
         ("agent:\n  model: 5", "/etc/c.yaml:2: agent.model: expected text (put it in quotes) or a list, got a number"),

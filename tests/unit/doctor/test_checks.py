@@ -150,9 +150,16 @@ def test_advice_fits_why_a_place_cannot_be_written(tmp_path: Path, number: int, 
     assert finding.fix == fix.format(tmp_path)
 
 
-def test_a_search_that_cannot_work_is_told(tmp_path: Path) -> None:
-    """The keyless search needs an extra."""
-    config = CONFIG + "tools: {web: {search: {provider: ddgs}}}\n"
+@pytest.mark.parametrize(
+    ("name", "setting", "told"),
+    [
+        ("web search", "tools: {web: {search: {provider: ddgs}}}", ("bad", "pip install 'nanobot[web]'")),
+        ("exact tokens", "agent: {exact_tokens: true}", ("careful", "pip install 'nanobot[tokens]'")),
+    ],
+)
+def test_a_setting_that_needs_an_extra_is_told(tmp_path: Path, name: str, setting: str, told: tuple[str, str]) -> None:
+    """What is asked for and cannot work, because an extra is not there, is said with what adds it."""
+    config = f"{CONFIG}{setting}\n"
 
     def missing(name: str) -> bool:
         return False
@@ -160,9 +167,10 @@ def test_a_search_that_cannot_work_is_told(tmp_path: Path) -> None:
     def there(name: str) -> bool:
         return True
 
-    told = found(around(tmp_path, config, has_module=missing))["web search"]
-    assert "web search" not in found(around(tmp_path, config, has_module=there))
-    assert (told.level, told.fix) == ("bad", "pip install nanobot[web]")
+    finding = found(around(tmp_path, config, has_module=missing))[name]
+
+    assert name not in found(around(tmp_path, config, has_module=there))
+    assert (finding.level, finding.fix) == told
 
 
 def test_a_package_whose_tools_cannot_be_loaded_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def pdf(data: bytes) -> dict[str, str]:
 
         from pypdf import PdfReader  # an extra
     except ImportError:
-        return {"fault": "reading a PDF needs one more package: pip install nanobot[documents]"}
+        return {"fault": "reading a PDF needs one more package: pip install 'nanobot[documents]'"}
     try:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):

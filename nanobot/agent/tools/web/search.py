@@ -150,5 +150,5 @@ def _ddgs() -> Any:  # Any: its class; the package is an extra
     try:
         from ddgs import DDGS  # pyright: ignore[reportMissingImports, reportUnknownVariableType]  # lazily: an extra, 28 MB
     except ImportError:
-        raise ToolError("web_search through ddgs needs one more package: pip install nanobot[web].") from None
+        raise ToolError("web_search through ddgs needs one more package: pip install 'nanobot[web]'") from None
     return DDGS  # pyright: ignore[reportUnknownVariableType]  # as above

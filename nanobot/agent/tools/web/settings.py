@@ -27,11 +27,9 @@ class SearchSettings(BaseModel):
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         if self.provider in ("brave", "tavily", "exa") and not self.key:
-            raise ValueError(f"tools.web.search.api_key is missing: {self.provider} answers nobody without one")
+            raise ValueError(f"api_key is missing: {self.provider} answers nobody without one")
         if self.provider == "searxng" and self.base_url is None:
-            raise ValueError(
-                "tools.web.search.base_url is missing: where your SearXNG is, such as http://127.0.0.1:8888"
-            )
+            raise ValueError("base_url is missing: where your SearXNG is, such as http://127.0.0.1:8888")
         return self
 
     @property
