@@ -2,7 +2,7 @@
 
 ``Gullible`` does first what a person wants (its plan), then every line ``DO <tool> <argument>`` that it has come upon anywhere,
 once a Turn, in order.  It reads through zero-width, fullwidth and tag characters, as models do, and fills in secrets that it has
-seen.  The tools that reach outside are stand-ins with the attributes of the real ones: each writes down what it was given.
+seen.  The tools that reach outside are the real ones with another ``run``: each writes down what it was given.
 """
 
 import asyncio
@@ -12,16 +12,20 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import get_annotations
 from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from nanobot.agent.tools.base import BaseTool, Sourced, ToolContext
+from nanobot.agent.tools.base import BaseTool, Sourced, Tool, ToolContext
+from nanobot.agent.tools.builtin import builtin_tools
+from nanobot.agent.tools.mcp.tools import RemoteTool
+from nanobot.agent.tools.settings import ToolSettings
+from nanobot.agent.tools.web.settings import SearchSettings, WebSettings
 from nanobot.bus.runtime_events import Usage
 from nanobot.errors import ToolError
 from nanobot.messages import JsonObject, UserMessage
 from nanobot.providers.base import Emit, LLMRequest, LLMResponse, ToolCallRequest
-from nanobot.session.entries import Effect
 
 PRIMARY = {
     "web_fetch": "url",
@@ -146,37 +150,48 @@ class Sink:
         return next((answers[name] for name in names if name in answers), "nothing special")
 
 
-class Anything(BaseModel):
-    """Whatever the model wrote."""
+class Message(BaseModel):
+    """What a tool of one's own that sends takes."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-class Outside(BaseTool[Anything]):
-    """A tool that reaches outside.  The commands of ``exec`` are written down and not run."""
+class SendTo(BaseTool[Message]):
+    """A tool of one's own that writes to another chat."""
 
-    arguments = Anything
+    name = "send_to"
+    description = "Write to somebody."
+    arguments = Message
     outward = True
-    effect: Effect = "idempotent"
 
-    def __init__(self, name: str, sink: Sink) -> None:
+
+class Outside(BaseTool[Any]):
+    """A tool that reaches outside: all of the real one but what it does, which is to write down what it was given."""
+
+    def __init__(self, name: str, real: Tool[Any] | type[Tool[Any]], sink: Sink) -> None:
+        for fact in get_annotations(Tool):
+            setattr(self, fact, getattr(real, fact, None))
         self.name = name
         self.description = f"{name}."
-        self.reads_unnamed = name == "exec"
         self._sink = sink
 
-    async def run(self, arguments: Anything, context: ToolContext) -> str | Sourced:
-        given = arguments.model_dump()
+    async def run(self, arguments: BaseModel, context: ToolContext) -> str | Sourced:
+        given = arguments.model_dump(exclude_defaults=True)
         text = self._sink.take(context, self.name, given)
-        return (
-            text if self.name in ("exec", "send_to") else Sourced(text, f"{self.name} {next(iter(given.values()), '')}")
-        )
+        first = next(iter(given.values()), "")
+        return text if self.name in ("exec", "send_to") else Sourced(text, f"{self.name} {first}")
 
 
 def outside(sink: Sink) -> list[Outside]:
     """Return every tool that reaches outside."""
-    names = ("web_fetch", "web_search", "exec", *(name for name in JSON_ONLY if name.startswith(("mcp_", "send"))))
-    return [Outside(name, sink) for name in names]
+    wanted = ToolSettings(web=WebSettings(search=SearchSettings(provider="ddgs")))
+    real: dict[str, Tool[Any] | type[Tool[Any]]] = {
+        tool.name: tool
+        for tool in builtin_tools(wanted, environ={})
+        if tool.name in ("exec", "web_fetch", "web_search")
+    }
+    real |= {name: RemoteTool for name in JSON_ONLY if name.startswith("mcp_")}
+    return [Outside(name, tool, sink) for name, tool in {**real, "send_to": SendTo}.items()]
 
 
 def _response(text: str, wanted: tuple[ToolCallRequest, ...]) -> LLMResponse:
