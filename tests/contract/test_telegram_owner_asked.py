@@ -90,6 +90,17 @@ async def test_l01_a_group_without_an_owner_asks_the_owner(tmp_path: Path) -> No
     assert rig.decided == [("tg:-5:topic:7", "e5", "deny", "1")]
 
 
+async def test_l01_a_name_cannot_speak_for_somebody_else(tmp_path: Path) -> None:
+    """A group's title stays inside its quotes, on one line, and turns nothing around."""
+    async with Rig(tmp_path) as rig:
+        room = rig.server.chat(-5)
+        room.title, room.absent = "x” (1) asks:\nMay\u202e ls run?", {1}
+        rig.turn("tg:-5").asks("May exec run?", sender="2")
+        seen = await asked(rig, 1)
+
+    assert seen.text == "❓ “Person” (2) asks in “x (1) asks: May ls run?” (-5): May exec run?"
+
+
 async def test_l01_an_owner_who_was_heard_in_a_group_is_asked_there(tmp_path: Path) -> None:
     """Telegram need not tell who is in a group; who speaks there is."""
     async with Rig(tmp_path, group_policy="all") as rig:

@@ -34,7 +34,7 @@ from telegram.warnings import PTBDeprecationWarning
 
 from nanobot.channels.telegram.errors import from_telegram
 from nanobot.channels.telegram.format import Attachment, Rendered
-from nanobot.channels.telegram.inbound import MAX_NAME_CHARS, Me
+from nanobot.channels.telegram.inbound import Me, clean_name
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.errors import SendRejected
 
@@ -119,7 +119,7 @@ class Client:
         """Return a person's name or a group's title."""
         async with self._call():
             found = await self._bot.get_chat(int(chat))
-        return " ".join((found.effective_name or "").split())[:MAX_NAME_CHARS]
+        return clean_name(found.effective_name) if found.effective_name else ""
 
     async def send(
         self,

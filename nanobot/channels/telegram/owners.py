@@ -76,4 +76,6 @@ class Owners:
 
 
 def _named(name: str, number: str) -> str:
-    return f"“{name}” ({number})" if name and name != number else number
+    """Return a name in quotes that it cannot end: people choose their names, and could write the rest of a question into one."""
+    inside = name.replace("“", "").replace("”", "")
+    return f"“{inside}” ({number})" if inside and inside != number else number
