@@ -39,13 +39,15 @@ class Labels:
         """Return the observation with its origin and its secret, as far as they can be told."""
         arguments = prepared.arguments.model_dump()
         origin = observation.origin or await _origin(prepared, arguments, workspace)
-        secret = observation.secret or self._secret(prepared, arguments, observation)
+        secret = observation.secret or await self._secret(prepared, arguments, observation, workspace)
         return replace(observation, origin=origin, secret=secret)
 
-    def _secret(self, prepared: PreparedCall, arguments: dict[str, object], observation: Observation) -> str:
+    async def _secret(
+        self, prepared: PreparedCall, arguments: dict[str, object], observation: Observation, workspace: Path
+    ) -> str:
         if observation.is_error and prepared.tool.effect == "pure":
             return ""  # nothing was read
-        named = self._secret_paths.named_in(arguments)
+        named = await asyncio.to_thread(self._secret_paths.named_through, arguments, workspace)
         if not named and prepared.tool.name == "grep":
             named = self._secret_paths.named_before_colon(observation.text)
         return f"{prepared.tool.name} {named}" if named else ""

@@ -49,7 +49,7 @@ class RuleGate:
     async def review(self, call: ToolCall, arguments: Any, context: ToolContext) -> Verdict:  # Any: the tool's model
         """Judge one call."""
         given: dict[str, object] = arguments.model_dump()
-        named = self._secret_paths.named_in(given)
+        named = await asyncio.to_thread(self._secret_paths.named_through, given, context.workspace)
         facts = self._facts(call, context, named)
         found = deciding(self._rules, call, given, facts)
         if named and found is not None and found.place == FOR_MEMBERS:

@@ -47,12 +47,13 @@ _SKIPPED = frozenset(
 )
 _BETWEEN = re.compile(r"""[\s;&|<>$`"'(){}=,@:]+""")
 _MOST_CHARS = 20_000
+_MOST_WORDS = 500
 _MOST_PATH_CHARS = 4_096  # longer ones no system opens
 _WEB = ("http://", "https://")  # others, file:// and the like, may be a path
 
 
 class SecretPaths:
-    """Names of secret files.  Matching is a matter of the name alone; only ``within`` looks at a disk.
+    """Names of secret files.  Matching is a matter of the name alone; only ``within`` and ``named_through`` look at a disk.
 
     Args:
         patterns: as ``tools.secret_paths`` has them.
@@ -89,6 +90,27 @@ class SecretPaths:
             if found := next((word for word in words if self.is_secret(word)), ""):
                 return found
         return ""
+
+    def named_through(self, arguments: Mapping[str, object], workspace: Path) -> str:
+        """Return what ``named_in`` does, or a link that leads to a secret file.  Looks at the disk: call it off the event loop."""
+        if named := self.named_in(arguments):
+            return named
+        base = os.path.realpath(workspace)
+        for name, text in _texts(arguments):
+            words = _BETWEEN.split(text)[:_MOST_WORDS] if name in ("command", "input") else [text]
+            if found := next((word for word in words if self._leads_to_secret(word, base)), ""):
+                return found
+        return ""
+
+    def _leads_to_secret(self, word: str, base: str) -> bool:
+        if not word or len(word) > _MOST_PATH_CHARS or "\n" in word or word.startswith(_WEB):
+            return False
+        try:
+            named = os.path.join(base, os.path.expanduser(word))
+            real = os.path.realpath(named)
+        except (OSError, ValueError):  # no name that a disk takes
+            return False
+        return real != os.path.normpath(named) and self.is_secret(real)
 
     def named_before_colon(self, text: str) -> str:
         """Return the secret file whose lines a search has found; empty if there is none."""
