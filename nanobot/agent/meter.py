@@ -19,6 +19,7 @@ from nanobot.session.log import SessionLog, number
 _LEAST, _MOST = 0.6, 3.0  # a ratio beyond these says more about the report than about the model
 # Reports further off are not sizes of the whole prompt: some servers leave out what they cached.
 _BELIEVABLE = (0.4, 5.0)
+_HEAD_ROOM = 16_000  # system text and tools may take so much, where messages alone were estimated
 _SHARE = 0.5  # of the learned ratio that the newest report makes up
 _REMEMBERED = 64
 _SHOWN = frozenset({"microcompact", "limit", "images", "snip", "bare"})
@@ -49,12 +50,16 @@ def changes_view(cut: str) -> bool:
 
 
 def prompt_tokens(log: SessionLog, *, estimated: int) -> int:
-    """Return the size of the newest prompt and its answer: as reported, or ``estimated`` where no report holds any more."""
+    """Return the size of the newest prompt and its answer: as reported, or ``estimated`` where no report holds any more.
+
+    ``estimated`` counts messages alone: in a short conversation, system text and tools are most of what is reported.
+    """
     row = next((row for row in reversed(log.rows) if row.usage), None)
     if row is None or row.usage is None or last_reported(log) is None:
         return estimated
     reported = row.usage.input_tokens + row.usage.output_tokens
-    return reported if believable(estimated, reported) else estimated
+    least, most = _BELIEVABLE
+    return reported if least * estimated <= reported <= most * (estimated + _HEAD_ROOM) else estimated
 
 
 def known_window(log: SessionLog, model: Model) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nanobot.agent.meter import Gauge, Ratios, Reported, believable, known_window, last_reported
+from nanobot.agent.meter import Gauge, Ratios, Reported, believable, known_window, last_reported, prompt_tokens
 from nanobot.agent.models import Model
 from nanobot.agent.tokens import estimate_message
 from nanobot.bus.runtime_events import Usage
@@ -102,6 +102,12 @@ def log_with(*more: Cut | Head | Finished) -> SessionLog:
         ]
     )
     return log
+
+
+@pytest.mark.parametrize(("estimated", "shown"), [(5, 77), (60, 77), (300, 300)])
+def test_a_short_conversation_is_as_large_as_was_reported(estimated: int, shown: int) -> None:
+    """Beside a few words, system text and tools are most of a prompt; what is far too small is still not believed."""
+    assert prompt_tokens(log_with(), estimated=estimated) == shown
 
 
 @pytest.mark.parametrize(
