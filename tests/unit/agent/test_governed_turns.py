@@ -8,10 +8,11 @@ import pytest
 from nanobot.agent.govern import prompt_budget
 from nanobot.agent.settings import AgentSettings, CompactionSettings
 from nanobot.agent.tokens import estimate_message, estimate_text, estimate_tools
-from nanobot.agent.tools.base import BaseTool, Tool, ToolContext
+from nanobot.agent.tools.base import MAX_SHOWN, BaseTool, Shown, Tool, ToolContext
 from nanobot.agent.tools.read_result import ReadResult
+from nanobot.bus.events import Media
 from nanobot.errors import ContextOverflow
-from nanobot.messages import AssistantMessage, JsonObject, ToolCall, ToolMessage, user_text
+from nanobot.messages import AssistantMessage, JsonObject, ToolCall, ToolMessage, images_of, user_text
 from nanobot.providers.base import Emit, LLMRequest, LLMResponse
 from nanobot.session.entries import Cut, Finished, Started
 from nanobot.session.entries import Step as Said
@@ -31,6 +32,19 @@ class Page(Echo):
 
     async def run(self, arguments: EchoArguments, context: ToolContext) -> str:
         return f"{arguments.text}\n{PAGE}"
+
+
+class Plot(BaseTool[EchoArguments]):
+    """Gives more pictures than are shown at once."""
+
+    name = "plot"
+    description = "Plots."
+    arguments = EchoArguments
+    chatty = True
+
+    async def run(self, arguments: EchoArguments, context: ToolContext) -> Shown:
+        image = Media("image", name="cpu.png", media_type="image/png", path="/media/ab.png", sha256="ab")
+        return Shown(arguments.text, (image,) * (MAX_SHOWN + 2), "mcp plotter")
 
 
 class Wordy(BaseTool[EchoArguments]):
@@ -290,4 +304,20 @@ async def test_a_request_that_is_counted_as_too_long_is_cut_before_it_is_sent() 
 
     cuts = [entry.pass_name for entry in await agent.entries() if isinstance(entry, Cut)]
     assert provider.asked >= 1
+    assert cuts
+
+
+async def test_pictures_of_tools_are_bounded_counted_and_make_room_by_logged_cuts() -> None:
+    """Eight of one result at most; in a window for few of them every request fits, old ones go first, and each leaves its path."""
+    plots = [calls(("plot", {"text": f"plot {i}"})) for i in range(6)]
+    async with Agent([*plots, says("done")], tools=[Plot()], settings=SETTINGS, window=40_000) as agent:
+        result = await agent.ask("plot it")
+        cuts = [entry for entry in await agent.entries() if isinstance(entry, Cut)]
+
+    assert (result.content, result.error) == ("done", None)
+    assert all(size(request) <= prompt_budget(40_000, 1_000) for request in agent.provider.requests)
+    assert {len(images_of(message)) for message in results(agent.provider.requests[-1])} == {0, MAX_SHOWN}
+    assert images_of(results(agent.provider.requests[-1])[-1])
+    assert "[2 more not shown" in repr(results(agent.provider.requests[1])[0].shown[-1])
+    assert "/media/ab.png" in results(agent.provider.requests[-1])[0].text
     assert cuts

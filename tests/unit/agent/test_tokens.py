@@ -77,6 +77,10 @@ def test_images_calls_and_what_goes_back_to_the_provider_count() -> None:
     call = ToolCall("c", "exec", {"command": "ls -la /var/log"})
 
     assert estimate_message(UserMessage((ImagePart("/p", "image/png", "0"),))) >= IMAGE_TOKENS
+    assert (
+        estimate_message(ToolMessage("c", "exec", "", shown=(ImagePart("/p", "image/png", "0"),) * 2))
+        >= 2 * IMAGE_TOKENS
+    )
     assert estimate_message(AssistantMessage("text", (call,))) >= plain + 8
     assert estimate_message(AssistantMessage("text", extra=ProviderExtra("p", "m", "word " * 500))) >= plain + 500
     assert estimate_message(ToolMessage("c", "exec", "word " * 500)) >= 500
