@@ -1,21 +1,14 @@
 """The commands and their arguments.  Each imports what it needs when it runs, so that ``--help`` is quick."""
 
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
-from nanobot.cli.streams import write_err, write_out
-from nanobot.errors import ConfigError, MisuseError, NanobotError
-
-if TYPE_CHECKING:
-    from nanobot.cli.service import Service
-
-FAILED = 1
-MISUSED = 2
-INTERRUPTED = 130
+from nanobot.cli.groups import mcp, service, sessions
+from nanobot.cli.leaving import Config, exit_with
+from nanobot.cli.streams import write_out
 
 app = typer.Typer(
     name="nanobot",
@@ -25,24 +18,9 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
 )
-sessions = typer.Typer(help="Look at conversations.", rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(sessions, name="sessions")
-mcp = typer.Typer(help="Look at MCP servers.", rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(mcp, name="mcp")
-service = typer.Typer(help="Keep the daemon running under systemd.", rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(service, name="service")
-
-Config: TypeAlias = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Configuration file instead of ~/.nanobot/config.yaml.")
-]
-
-
-class ExportFormat(StrEnum):
-    """What ``sessions export`` writes."""
-
-    turns = "turns"
-    jsonl = "jsonl"
-    markdown = "markdown"
 
 
 class LogFormat(StrEnum):
@@ -90,7 +68,7 @@ def agent(
     """Ask one thing (-m, or piped input), or chat."""
     from nanobot.cli.agent import run_agent
 
-    _exit_with(lambda: run_agent(message=message, session_key=session, config=config, as_json=as_json))
+    exit_with(lambda: run_agent(message=message, session_key=session, config=config, as_json=as_json))
 
 
 @app.command()
@@ -131,7 +109,7 @@ def init(
         allow_from=tuple(allow_from or ()),
         checks=check,
     )
-    _exit_with(lambda: run(config, wishes, chats=chat))
+    exit_with(lambda: run(config, wishes, chats=chat))
 
 
 @app.command()
@@ -144,7 +122,7 @@ def gateway(
     """Run the daemon with all configured channels, until it is ended."""
     from nanobot.cli.gateway import start_gateway
 
-    _exit_with(lambda: start_gateway(config, log_format.value if log_format else None))
+    exit_with(lambda: start_gateway(config, log_format.value if log_format else None))
 
 
 @app.command()
@@ -156,7 +134,7 @@ def pair(
     """Let in whoever was given this code by a bot."""
     from nanobot.cli.pair import approve
 
-    _exit_with(lambda: approve(code, config, as_owner=as_owner))
+    exit_with(lambda: approve(code, config, as_owner=as_owner))
 
 
 @app.command()
@@ -168,7 +146,7 @@ def doctor(
     """Look for what is wrong, and say what mends it."""
     from nanobot.cli.doctor import doctor as run
 
-    _exit_with(lambda: run(config, as_json=as_json, asks=ask))
+    exit_with(lambda: run(config, as_json=as_json, asks=ask))
 
 
 @app.command()
@@ -179,7 +157,7 @@ def status(
     """Show how the running daemon is."""
     from nanobot.cli.status import show_status
 
-    _exit_with(lambda: show_status(config, as_json=as_json))
+    exit_with(lambda: show_status(config, as_json=as_json))
 
 
 @app.command()
@@ -190,142 +168,7 @@ def tools(
     """List the tools, and what the rules say of them to whom."""
     from nanobot.cli.tools import list_tools
 
-    _exit_with(lambda: list_tools(config, as_json=as_json))
-
-
-System = Annotated[bool, typer.Option("--system", help="A service of the machine instead of one's own; needs root.")]
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The service's name, if there are several.")]
-
-
-@service.command("install")
-def service_install(
-    config: Config = None,
-    system: System = False,
-    name: Name = "nanobot",
-    run_as: Annotated[str | None, typer.Option("--run-as", metavar="USER", help="Whose a --system service is.")] = None,
-    start: Annotated[bool, typer.Option("--start/--no-start", help="Start it now.")] = True,
-) -> None:
-    """Write the unit, enable it and start it."""
-    from nanobot.cli.service import install
-
-    _exit_with(lambda: install(_service(name, system, run_as), config, starts=start))
-
-
-@service.command("uninstall")
-def service_uninstall(system: System = False, name: Name = "nanobot") -> None:
-    """Stop it and remove the unit."""
-    from nanobot.cli.service import uninstall
-
-    _exit_with(lambda: uninstall(_service(name, system)))
-
-
-@service.command("start")
-def service_start(system: System = False, name: Name = "nanobot") -> None:
-    """Start it."""
-    _control("start", name, system)
-
-
-@service.command("stop")
-def service_stop(system: System = False, name: Name = "nanobot") -> None:
-    """Stop it in order."""
-    _control("stop", name, system)
-
-
-@service.command("restart")
-def service_restart(system: System = False, name: Name = "nanobot") -> None:
-    """Stop it in order and start it again."""
-    _control("restart", name, system)
-
-
-@service.command("status")
-def service_status(system: System = False, name: Name = "nanobot") -> None:
-    """Show what systemd knows of it."""
-    _control("status", name, system)
-
-
-@service.command("logs")
-def service_logs(
-    system: System = False,
-    name: Name = "nanobot",
-    lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="How many of the last lines.")] = 100,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as new lines come.")] = False,
-) -> None:
-    """Show its log."""
-    from nanobot.cli.service import logs
-
-    _exit_with(lambda: logs(_service(name, system), lines=lines, follows=follow))
-
-
-@mcp.command("list")
-def mcp_list(config: Config = None) -> None:
-    """Connect to each server and show what it offers."""
-    from nanobot.cli.mcp import list_servers
-
-    _exit_with(lambda: list_servers(config))
-
-
-@mcp.command("login")
-def mcp_login(name: str, config: Config = None) -> None:
-    """Log in to a server that wants OAuth."""
-    from nanobot.cli.mcp import log_in
-
-    _exit_with(lambda: log_in(name, config))
-
-
-@sessions.command("list")
-def sessions_list(config: Config = None) -> None:
-    """List conversations, the newest first."""
-    from nanobot.cli.sessions import list_sessions
-
-    _exit_with(lambda: list_sessions(config))
-
-
-@sessions.command("show")
-def sessions_show(key: str, config: Config = None) -> None:
-    """Print a conversation for reading."""
-    from nanobot.cli.sessions import export_session
-
-    _exit_with(lambda: export_session(config, key, "markdown"))
-
-
-@sessions.command("export")
-def sessions_export(
-    key: str,
-    config: Config = None,
-    form: Annotated[
-        ExportFormat,
-        typer.Option("--format", help="turns: a JSON line a Turn; jsonl: a JSON line an entry; markdown: for reading."),
-    ] = ExportFormat.turns,
-) -> None:
-    """Print a conversation for other programs."""
-    from nanobot.cli.sessions import export_session
-
-    _exit_with(lambda: export_session(config, key, form.value))
-
-
-@sessions.command("repair")
-def sessions_repair(
-    key: Annotated[str | None, typer.Argument(help="Which one; all of them without.")] = None, config: Config = None
-) -> None:
-    """Show what is wrong in conversations' logs, and mend it; nothing is thrown away."""
-    from nanobot.cli.mending import repair_sessions
-
-    _exit_with(lambda: repair_sessions(config, key))
-
-
-@sessions.command("fork")
-def sessions_fork(
-    key: str,
-    at: Annotated[
-        str, typer.Option("--at", metavar="TURN", help="The last Turn of the copy, as sessions export names it.")
-    ],
-    new_key: Annotated[str | None, typer.Option("--as", metavar="NEWKEY", help="The copy's key; printed.")] = None,
-    config: Config = None,
-) -> None:
-    """Copy a conversation up to a Turn, to go on from there."""
-    from nanobot.cli.mending import fork_session
-
-    _exit_with(lambda: fork_session(config, key, at, new_key))
+    exit_with(lambda: list_tools(config, as_json=as_json))
 
 
 @app.command()
@@ -348,7 +191,7 @@ def inspect(
     """Show what the model saw in a Turn, and why something is missing."""
     from nanobot.cli.inspection import inspect_session
 
-    _exit_with(lambda: inspect_session(config, session, turn=turn, which=which.value))
+    exit_with(lambda: inspect_session(config, session, turn=turn, which=which.value))
 
 
 @app.command()
@@ -362,7 +205,7 @@ def context(
     """Show where the window goes, and what each Turn costs."""
     from nanobot.cli.context import show_context
 
-    _exit_with(lambda: show_context(config, session, output))
+    exit_with(lambda: show_context(config, session, output))
 
 
 @app.command()
@@ -374,32 +217,4 @@ def version() -> None:
         write_out(f"nanobot {installed('nanobot')}\n")
         return 0
 
-    _exit_with(work)
-
-
-def _service(name: str, is_system: bool, run_as: str | None = None) -> "Service":
-    from nanobot.cli.service import Service
-    from nanobot.config.environment import environment
-
-    return Service(environ=environment(), name=name, is_system=is_system, run_as=run_as)
-
-
-def _control(verb: str, name: str, is_system: bool) -> None:
-    from nanobot.cli.service import control
-
-    _exit_with(lambda: control(_service(name, is_system), verb))
-
-
-def _exit_with(work: Callable[[], int]) -> None:
-    """Leave with the work's exit code, or with the one its error stands for."""
-    try:
-        code = work()
-    except (ConfigError, MisuseError) as error:
-        write_err(f"nanobot: {error}\n")
-        code = MISUSED
-    except NanobotError as error:
-        write_err(f"nanobot: {error}\n")
-        code = FAILED
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    raise typer.Exit(code)
+    exit_with(work)
