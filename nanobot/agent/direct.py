@@ -7,8 +7,9 @@ from nanobot.agent.closing import content_of
 from nanobot.agent.turn import TurnResult
 from nanobot.bus.events import SessionKey
 from nanobot.errors import MisuseError
-from nanobot.session.log import Recorded, SessionLog
+from nanobot.session.log import SessionLog
 from nanobot.session.manager import Session
+from nanobot.session.rows import Recorded
 
 _SEARCHED_ENTRIES = 5_000  # how far back a repeated call looks for its recorded result
 

@@ -15,7 +15,7 @@ from itertools import islice
 from nanobot.agent.repair import repair
 from nanobot.agent.tokens import estimate_message, estimate_text
 from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage, images_of
-from nanobot.session.log import Row
+from nanobot.session.rows import Row
 
 SUMMARY_TOKENS = 2_000
 MAX_CHUNKS = 6

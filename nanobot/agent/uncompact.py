@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nanobot.session.entries import Entry, EntryId, Finished, Summary
-from nanobot.session.log import BeforeSummary, SessionLog
+from nanobot.session.log import SessionLog
 from nanobot.session.manager import Session
+from nanobot.session.rows import BeforeSummary
 
 _PAGE = 500
 _MOST_PAGES = 2_000

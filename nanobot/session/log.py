@@ -8,12 +8,12 @@ Three lists live here.  ``rows`` is the transcript since the floor: what was sai
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
-from nanobot.bus.events import InboundMessage, Media, OutboundMessage, Role, Route, SessionKey, moved_route
+from nanobot.bus.events import InboundMessage, Media, OutboundMessage, Route, SessionKey, moved_route
 from nanobot.bus.runtime_events import Usage
-from nanobot.messages import AssistantMessage, JsonObject, JsonValue, Message, ToolCall, ToolMessage
+from nanobot.messages import AssistantMessage, JsonObject, JsonValue, Message, ToolMessage
 from nanobot.session.entries import (
     Answer,
     Cut,
@@ -35,6 +35,7 @@ from nanobot.session.entries import (
 from nanobot.session.inbox import Inbox
 from nanobot.session.marks import Marks
 from nanobot.session.outbox import Anchor, Outbox, owed_by
+from nanobot.session.rows import BeforeSummary, OpenTurn, Recorded, Row
 
 KEPT_IDS = 512  # inbound ids that outlive a floor, for recognising duplicates
 KEPT_RESULTS = 64  # finished Turns whose result a repeated direct call may ask for
@@ -43,58 +44,6 @@ KEPT_RESULTS = 64  # finished Turns whose result a repeated direct call may ask 
 def number(entry_id: EntryId) -> int:
     """Return the position number of an ``e<n>`` id; -1 for ids that are not ours."""
     return int(entry_id[1:]) if entry_id[:1] == "e" and entry_id[1:].isdigit() else -1
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One message of the transcript, with what the log knows about it."""
-
-    message: Message
-    entry: EntryId
-    turn: str
-    position: int
-    finish: str | None = None
-    usage: Usage | None = None
-    blob: str | None = None
-
-
-@dataclass(slots=True)
-class OpenTurn:
-    """A Turn that has no ``finished`` line yet."""
-
-    turn: str
-    started: EntryId
-    position: int
-    route: Route | None
-    role: Role
-    inbound: list[str]
-    sender: str = ""
-    resumed: int = 0
-    calls: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])  # not answered yet, in order
-    intents: dict[str, Intent] = field(default_factory=dict[str, Intent])
-    questions: dict[str, Question] = field(default_factory=dict[str, Question])  # by call
-    answers: dict[str, Answer] = field(default_factory=dict[str, Answer])  # by call
-    files: tuple[Media, ...] = ()  # promised to its chat, in order
-
-
-@dataclass(frozen=True, slots=True)
-class BeforeSummary:
-    """What a summary took the place of, for taking it back."""
-
-    rows: tuple[Row, ...]
-    summary: Summary | None
-    summary_position: int
-    cuts: dict[str, Cut]
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """How the Turn or command of an inbound message ended."""
-
-    finished: Finished
-    content: str
-    tools_used: tuple[str, ...]
-    files: tuple[Media, ...] = ()
 
 
 class SessionLog:

@@ -29,7 +29,7 @@ from nanobot.messages import (
     from_dict,
     user_text,
 )
-from nanobot.session.log import Row
+from nanobot.session.rows import Row
 
 
 def rows_of(*turns: list[Message]) -> list[Row]:
