@@ -1,51 +1,35 @@
 """The composition root, and ``Nanobot``, the facade for scripts.
 
-Everything is built here and nowhere else; what is built here is closed here.  Building does no work: files, locks and tasks begin
+Everything is built here and in ``assembly``, and closed here.  Building does no work: files, locks and tasks begin
 with ``async with``.
 """
 
 import asyncio
-import inspect
-import logging
 import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, cast, overload
-from zoneinfo import ZoneInfo
+from typing import Any, Self, TypeVar, Unpack, overload
 
-from nanobot.agent.approvals import Approvals, Decision
+from nanobot.agent.approvals import Decision
 from nanobot.agent.autocompact import AutoCompact
 from nanobot.agent.closing import Split, whole
 from nanobot.agent.commands import Restart
 from nanobot.agent.compaction import Consolidator
-from nanobot.agent.context import ContextBuilder
-from nanobot.agent.fetching import Fetch, Files, nowhere
+from nanobot.agent.fetching import Fetch, nowhere
 from nanobot.agent.gates import Gate
 from nanobot.agent.head import Heads
 from nanobot.agent.hooks import AgentHook, HookGate
-from nanobot.agent.labels import Labels
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.media import take_in
 from nanobot.agent.models import ConfiguredModels
-from nanobot.agent.rule_gate import RuleGate
-from nanobot.agent.rules import placed
-from nanobot.agent.run_stage import RunStage
 from nanobot.agent.stages import Stages
 from nanobot.agent.tools.base import Tool
-from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.agent.tools.function import ToolOptions, function_tool
 from nanobot.agent.tools.mcp.servers import McpServers
-from nanobot.agent.tools.packages import packaged_tools
-from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.agent.tools.sandbox.sandbox import Sandbox
-from nanobot.agent.tools.secret_paths import SecretPaths
-from nanobot.agent.tools.settings import BUILTIN_TOOLS
-from nanobot.agent.tools.shell.jobs import Jobs
 from nanobot.agent.turn import TurnResult
-from nanobot.agent.unsandboxed import AskUnsandboxed
+from nanobot.assembly import as_tool, background_jobs, command_sandbox, own_gates, stage_of_runs, tool_registry
 from nanobot.bus.events import Acceptance, InboundMessage, Media, Role, Route, SessionKey, is_plain_key
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_bus import RuntimeEventBus
@@ -61,8 +45,6 @@ from nanobot.session.disk import Disk
 from nanobot.session.entries import Delivery, EntryId, Moved
 from nanobot.session.jsonl import JsonlStore
 from nanobot.session.manager import SessionManager
-
-log = logging.getLogger(__name__)
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 
@@ -111,24 +93,14 @@ class Nanobot:
         self._store = JsonlStore(settings.data_dir, settings=settings.session, owner=owner(), disk=disk)
         self.sessions = SessionManager(self._store, owner=owner())
         self._media = settings.data_dir / "media"
-        self.sandbox = Sandbox(
-            settings.tools.sandbox,
-            data_dir=settings.data_dir,
-            secret_files=[config_path] if config_path else [],
-            home=environ.get("HOME"),
-            shared=self._media,
-            path=environ.get("PATH"),
-        )
+        self.sandbox = command_sandbox(settings, environ=environ, config_path=config_path, media=self._media)
         self.mcp = McpServers(
             settings.tools.mcp, workspace=settings.workspace, data_dir=settings.data_dir, redact=redact
         )
-        own = [_as_tool(tool) for tool in tools]
+        own = [as_tool(tool) for tool in tools]
         self._own_tools = {tool.name for tool in own}
-        exec_settings = settings.tools.exec
-        self.jobs = Jobs(
-            settings.data_dir / "jobs", per_session=exec_settings.max_jobs, in_all=exec_settings.max_jobs_in_all
-        )
-        self.tools = _registry(
+        self.jobs = background_jobs(settings)
+        self.tools = tool_registry(
             settings,
             own,
             environ=environ,
@@ -139,27 +111,14 @@ class Nanobot:
             mcp=self.mcp,
             jobs=self.jobs,
         )
-        run_stage = RunStage(
-            settings=agent,
+        run_stage = stage_of_runs(
+            settings,
             tools=self.tools,
-            builder=ContextBuilder(
-                settings.workspace, agent.system_prompt, ZoneInfo(agent.timezone) if agent.timezone else None
-            ),
-            scratch=settings.data_dir / "scratch",
-            slots=asyncio.Semaphore(agent.concurrency),
-            now=lambda: datetime.now(UTC),
-            approvals=Approvals(expires_s=settings.tools.approval_timeout_s),
-            scripts_decide=decides,
-            labels=Labels(SecretPaths(settings.tools.secret_paths)),
-            files=Files(fetch, agent.fetch_timeout_s),
-            gates=[
-                *gates,
-                *(HookGate(hook) for hook in hooks),
-                self._rule_gate(),
-                AskUnsandboxed(self.sandbox),
-            ],
+            gates=[*gates, *(HookGate(hook) for hook in hooks), *own_gates(settings, self.tools, self.sandbox)],
             jobs=self.jobs,
             media=self._media,
+            fetch=fetch,
+            decides=decides,
             max_file_bytes=max_file_bytes,
         )
         self._consolidator = Consolidator(
@@ -194,7 +153,7 @@ class Nanobot:
         """
         environ = environment()
         found = find(Path(path) if path is not None else None, environ)
-        own = [_as_tool(tool) for tool in options.pop("tools", ())]
+        own = [as_tool(tool) for tool in options.pop("tools", ())]
         settings = load(found, environ, own_tools=[tool.name for tool in own])
         return cls(settings, config_path=found, tools=own, **options)
 
@@ -229,11 +188,6 @@ class Nanobot:
         await self.sessions.close()
         await self._store.close()
         await self.models.close()
-
-    def _rule_gate(self) -> RuleGate:
-        given = self.settings.tools
-        rules = placed(given.rules, ask_before=given.ask_before, is_confined=given.restrict_to_workspace)
-        return RuleGate(rules, self.tools, outward=given.outward, secret_paths=SecretPaths(given.secret_paths))
 
     @overload
     def tool(self, function: FunctionT, /) -> FunctionT: ...
@@ -363,49 +317,6 @@ class Nanobot:
         while True:
             await asyncio.sleep(_SWEEP_S)
             self.sessions.sweep()
-
-
-def _registry(
-    settings: Settings,
-    own: Iterable[Tool[Any]],
-    *,
-    environ: Mapping[str, str],
-    config_path: Path | None,
-    media: Path,
-    sandbox: Sandbox,
-    redact: Redactor,
-    mcp: McpServers,
-    jobs: Jobs,
-) -> ToolRegistry:
-    """Return the built-in tools and those of packages with a script's own, which win over those of the same name."""
-    most_chars = settings.agent.max_tool_result_chars
-    packaged = packaged_tools(disabled=settings.tools.disabled, taken=BUILTIN_TOOLS)
-    for fault in packaged.faults:
-        log.warning("%s", fault)
-    builtin = builtin_tools(
-        settings.tools,
-        environ=environ,
-        denied=[settings.data_dir, *([config_path] if config_path else [])],
-        extra_roots=[media],
-        default_max_chars=most_chars,
-        sandbox=sandbox,
-        others=packaged.names,
-        jobs=jobs,
-    )
-    given = list(own)
-    named = {tool.name for tool in given}
-    return ToolRegistry(
-        [*(tool for tool in (*builtin, *packaged.tools, *mcp.tools()) if tool.name not in named), *given],
-        redact=redact,
-        default_max_chars=most_chars,
-        limits=settings.tools.limits,
-        sources=mcp.sources,
-        absent=mcp.absent,
-    )
-
-
-def _as_tool(given: Tool[Any] | Callable[..., object]) -> Tool[Any]:
-    return function_tool(given) if inspect.isroutine(given) else cast("Tool[Any]", given)
 
 
 def owner() -> str:
