@@ -12,24 +12,23 @@ from typing import Protocol
 from nanobot.agent import commands
 from nanobot.agent.approvals import Decision, Ruling
 from nanobot.agent.closing import Split, closing_results, noticed, owed_to, told, unkept, whole
+from nanobot.agent.command_lines import back_line, command_line, status_of
 from nanobot.agent.commands import CommandContext, Outcome
 from nanobot.agent.fetching import without_files
 from nanobot.agent.head import Heads
 from nanobot.agent.labels import origins_of
-from nanobot.agent.meter import known_window, prompt_tokens
 from nanobot.agent.models import Model, Models
 from nanobot.agent.passes import govern
 from nanobot.agent.run_stage import RunStage
 from nanobot.agent.spec import AgentRunResult
 from nanobot.agent.taking import joined
-from nanobot.agent.tokens import estimate_messages
 from nanobot.agent.turn import Event, Handler, TurnContext, TurnResult, TurnState, failed
-from nanobot.bus.events import InboundMessage, OutboundMessage, Role, Route
+from nanobot.bus.events import InboundMessage, OutboundMessage, Role
 from nanobot.bus.queue import MessageBus
 from nanobot.bus.runtime_events import TurnStarted, Usage
 from nanobot.errors import DiskRefused
 from nanobot.messages import ToolMessage, UserMessage
-from nanobot.session.entries import Entry, EntryId, Finished, Owed, Resumed, Started
+from nanobot.session.entries import Entry, EntryId, Finished, Resumed, Started
 from nanobot.session.manager import Session
 from nanobot.session.outbox import owed_by
 
@@ -112,7 +111,7 @@ class Stages:
             context.retries = outcome.retries
             context.running.has_run = True
             return "dispatch"
-        finished = self._command_line(session, message, outcome, context.superseded)
+        finished = command_line(session.log, message, outcome, self.split, superseded=context.superseded)
         notice = await _notice(session, finished)
         context.outbound = self._outbound(session, finished, outcome.text, notice)
         content = f"{notice}\n\n{outcome.text}" if notice else outcome.text
@@ -256,49 +255,17 @@ class Stages:
 
     def finish_urgent(self, session: Session, message: InboundMessage, outcome: Outcome) -> tuple[OutboundMessage, ...]:
         """Close a command: what it did and the answer it owes, in one line.  Does not wait for the disk: a stop must not."""
-        finished = self._command_line(session, message, outcome, ())
+        finished = command_line(session.log, message, outcome, self.split)
         session.append(finished)
         return owed_by(finished, session.key, outcome.text)
 
     def say_back(self, session: Session) -> tuple[OutboundMessage, ...]:
         """Tell the chat that asked for a restart that it was done; nothing if none did."""
-        route = session.log.restarting
-        if route is None:
+        if session.log.restarting is None:
             return ()
-        entry, text = session.log.new_id(), "I am back."
-        finished = Finished(
-            id=entry,
-            stop_reason="command",
-            content=text,
-            owed=self._owed(f"{entry}.0", route, text),
-            effect={"type": "restarted"},
-        )
+        finished = back_line(session.log, session.log.restarting, self.split)
         session.append(finished)
-        return owed_by(finished, session.key, text)
-
-    def _command_line(
-        self, session: Session, message: InboundMessage, outcome: Outcome, superseded: tuple[str, ...]
-    ) -> Finished:
-        entry = session.log.new_id()
-        inbound = (*superseded, message.id)
-        floor: EntryId | None = None
-        if outcome.effect and outcome.effect.get("type") == "reset":
-            floor = session.log.floor(None, without_summary=True, taken=inbound) or entry
-        return Finished(
-            id=entry,
-            inbound=inbound,
-            stop_reason="command",
-            content=outcome.text,
-            owed=self._owed(f"{entry}.0", message.route, outcome.text),
-            effect=outcome.effect,
-            floor=floor,
-            carry=session.log.carry() if floor else None,
-        )
-
-    def _owed(self, out: str, route: Route | None, text: str) -> tuple[Owed, ...]:
-        if route is None or not text:
-            return ()
-        return (Owed(out=out, route=route, parts=self.split(route, text)),)
+        return owed_by(finished, session.key, finished.content or "")
 
     def _publish(self, context: TurnContext) -> None:
         for message in context.outbound:
@@ -319,7 +286,14 @@ class Stages:
             model=model.ref,
             models=self.models.refs,
             providers=self.models.providers,
-            status=lambda: self._status(session, model, running),
+            status=lambda: status_of(
+                session,
+                model,
+                view=govern(session.messages, self.run_stage.boundaries(session)),
+                running=running,
+                waiting=self.heads.waiting(session, self.run_stage.tools),
+                notes=self.notes(),
+            ),
             stop=stop,
             jobs=lambda: [job.line for job in self.run_stage.jobs.running(session.key)],
             compact=lambda rest: self.compactor.now(session, model, rest),
@@ -336,21 +310,6 @@ class Stages:
         if role != "owner":
             return Ruling("Only an owner may decide this.")
         return self.run_stage.approvals.decide(session, decision, by=by, question=question)
-
-    def _status(self, session: Session, model: Model, running: str | None) -> str:
-        view = govern(session.messages, self.run_stage.boundaries(session))
-        used = prompt_tokens(session.log, estimated=estimate_messages(view))
-        window = known_window(session.log, model)
-        kept = " after a summary" if session.log.summary else ""
-        return commands.status_text(
-            model=model.ref,
-            context_line=f"{used} of {window} tokens ({used * 100 // window} %), {len(session.log.rows)} messages{kept}",
-            usage=session.log.usage,
-            running=running,
-            disk=session.refusing,
-            waiting=self.heads.waiting(session, self.run_stage.tools),
-            notes=self.notes(),
-        )
 
     def model_of(self, session: Session) -> Model:
         """Return the model this session uses."""
