@@ -1,12 +1,14 @@
 """A program that is run for its output: off the loop, in bounded memory, and always ended.
 
-It is killed at its time limit, when it has said enough, and when the caller is cancelled.  It inherits no variable of ours.
+It is killed, with what it started, at its time limit, when it has said enough, and when the caller is cancelled.  Of our variables
+it gets none but those it is given.
 """
 
 import asyncio
 import contextlib
 import os
-from collections.abc import Sequence
+import signal
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,14 +31,18 @@ async def run_child(
     cwd: Path = Path("/"),
     stdin: bytes | None = None,
     pass_fds: Sequence[int] = (),
+    environ: Mapping[str, str] | None = None,
 ) -> Found:
-    """Run a program to its end, its time limit or ``max_bytes`` of output.  It inherits ``pass_fds``."""
+    """Run a program to its end, its time limit or ``max_bytes`` of output.
+
+    It inherits ``pass_fds``; its variables are ``environ``, or a path and a language.
+    """
     process = await asyncio.create_subprocess_exec(
         *argv,
         stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={"PATH": os.defpath, "LANG": "C.UTF-8"},
+        env={"PATH": os.defpath, "LANG": "C.UTF-8"} if environ is None else environ,
         cwd=cwd,
         start_new_session=True,
         pass_fds=pass_fds,
@@ -51,17 +57,23 @@ async def run_child(
                 tasks.create_task(_keep(process.stderr, errors, 4_096), name="child stderr")
                 if await _read(process.stdout, output, max_bytes):
                     stopped = "output"
-                    process.kill()
+                    _kill(process)
             await process.wait()  # its output ends before it does: killed now, it would lose its exit code
     except TimeoutError:
         stopped = "time"
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
+        _kill(process)
         for stream in (process.stdout, process.stderr):  # read to their ends, or their transports stay open
             await _keep(stream, bytearray(), 0)
         await process.wait()
     return Found(bytes(output), errors.decode("utf-8", "replace"), process.returncode or 0, stopped)
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """End a program that still runs, and what it started, which is in its group."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:

@@ -1,16 +1,14 @@
 """Ask the extractor, and end it when it takes too long: no page can hold the daemon up, and none reaches its memory."""
 
 import asyncio
-import contextlib
 import json
-import os
-import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from nanobot.agent.tools.child import run_child
 from nanobot.errors import ToolError
 
 Kind = Literal["html", "plain", "pdf"]
@@ -68,49 +66,18 @@ class Extractor:
         return Extracted(answer.get("title", ""), answer.get("text", ""))
 
     async def _run(self, kind: Kind, data: bytes) -> dict[str, str] | None:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-B", str(self._script), kind),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=self._environ,
-            cwd=os.sep,
-            start_new_session=True,
+        found = await run_child(
+            (sys.executable, "-P", "-B", str(self._script), kind),
+            timeout_s=self._limit_s,
+            max_bytes=_MAX_ANSWER_BYTES,
+            stdin=data,
+            environ=self._environ,
         )
-        try:
-            async with asyncio.timeout(self._limit_s):
-                return await _exchange(process, data)
-        except TimeoutError:
-            return None
-        finally:
-            await _end(process)
+        return None if found.stopped else _answer(found.output)
 
 
-async def _exchange(process: asyncio.subprocess.Process, data: bytes) -> dict[str, str] | None:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with contextlib.suppress(ConnectionError):  # it ended early; what it said counts
-        process.stdin.write(data)
-        await process.stdin.drain()
-        process.stdin.close()
-        await process.stdin.wait_closed()
-    answer = bytearray()
-    while piece := await process.stdout.read(1 << 16):
-        answer += piece
-        if len(answer) > _MAX_ANSWER_BYTES:
-            return None
+def _answer(output: bytes) -> dict[str, str] | None:
     try:
-        found = json.loads(answer)
-        return {str(name): str(value) for name, value in found.items()}
+        return {str(name): str(value) for name, value in json.loads(output).items()}
     except (ValueError, AttributeError):
         return None
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    assert process.stdout is not None
-    while await process.stdout.read(1 << 16):  # asyncio notices no end behind a full pipe
-        pass
-    await process.wait()
