@@ -82,11 +82,6 @@ class TelegramSettings(BaseModel):
         return f"{self.base_url.removesuffix('/bot')}/file/bot"
 
     @property
-    def bot_id(self) -> str:
-        """The bot's own id: the part of its token that is no secret."""
-        return self.token.get_secret_value().partition(":")[0]
-
-    @property
     def access(self) -> Access:
         """Who may come in, as configured."""
         return Access.of(allow_from=self.allow_from, owners=self.owners, group_policy=self.group_policy)

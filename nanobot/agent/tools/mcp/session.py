@@ -70,7 +70,7 @@ async def serve(
             stack.push_async_callback(events.close)
             events.listen(client)
             await body(SdkConnection(client, mending, events, media))
-    except Exception as error:
+    except Exception as error:  # whatever the SDK or a transport raises, also in groups: the connection is gone
         if isinstance(error, Lost):
             raise
         raise _lost(error, stdio) from None

@@ -136,7 +136,7 @@ def by_ddgs(*, proxy: str | None, load: Callable[[], Any] | None = None) -> Sear
             return (await asyncio.to_thread(found, query, count))[:count]
         except ToolError:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever that library raises: it reads pages that change without notice
             if "no results" in str(error).lower():  # its exception for that
                 return []
             raise ToolError(
