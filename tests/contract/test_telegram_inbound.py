@@ -346,7 +346,7 @@ async def test_d31_a_menu_that_cannot_be_set_stops_nothing(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("status", "words"), [(409, "another program"), (401, "token"), (429, "wait"), (500, "trouble")]
 )
-async def test_a_poll_that_fails_says_why_and_goes_on(tmp_path: Path, status: int, words: str) -> None:
+async def test_d11_a_poll_that_fails_says_why_and_goes_on(tmp_path: Path, status: int, words: str) -> None:
     """Conflict, a refused token, floods and server faults are waited out."""
     async with Rig(tmp_path) as rig:
         retry = {"retry_after": 1} if status == 429 else {}

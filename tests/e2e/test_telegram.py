@@ -313,6 +313,31 @@ async def test_stop_acts_at_once(tmp_path: Path) -> None:
         await home.until(lambda: telegram.chat(1).answers[1:] == ["next"], "the next answer")
 
 
+async def test_c05_stop_ends_the_turn_of_its_own_topic_and_no_other(tmp_path: Path) -> None:
+    """A topic is a conversation with a key of its own, also for /stop."""
+    async with world(tmp_path) as (home, telegram, model):
+        room = telegram.chat(-5)
+        room.is_forum, room.topics = True, {7, 8}
+        in_eight = asyncio.Event()
+        model.responder = lambda request: (
+            Reply("from eight", gate=in_eight) if "in 8" in str(request.body["messages"][-1]) else Reply(hang="accept")
+        )
+        async with home.gateway():
+            for topic in (7, 8):
+                telegram.push_text(
+                    -5, f"@test_bot in {topic}", from_id=1, message_thread_id=topic, is_topic_message=True
+                )
+            await home.until(lambda: len(model.chats) == 2, "two requests")
+            telegram.push_text(-5, "/stop@test_bot", from_id=1, message_thread_id=7, is_topic_message=True)
+            await home.until(lambda: any("topped" in text for text in room.answers), "a stop")
+            in_eight.set()
+            await home.until(lambda: "from eight" in room.answers, "the other topic's answer")
+
+    mine = {seen.thread: seen.text for seen in room.visible if seen.by_bot}
+    assert mine[7].startswith("Stopped")
+    assert mine[8] == "from eight"
+
+
 async def test_d23_a_chat_that_blocks_the_bot_is_shown_in_the_status(tmp_path: Path) -> None:
     """The operator reads which chat takes no messages, and why; the other chats go on."""
     async with world(tmp_path, Reply("one"), Reply("two")) as (home, telegram, _), home.gateway():

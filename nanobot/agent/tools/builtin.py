@@ -18,6 +18,7 @@ from nanobot.agent.tools.registry import DEFAULT_MAX_CHARS
 from nanobot.agent.tools.sandbox.sandbox import Sandbox
 from nanobot.agent.tools.search.glob import Glob
 from nanobot.agent.tools.search.grep import Grep
+from nanobot.agent.tools.secret_paths import SecretPaths
 from nanobot.agent.tools.settings import BUILTIN_TOOLS, ToolSettings
 from nanobot.agent.tools.shell.command import Launcher, child_environment
 from nanobot.agent.tools.shell.exec import Exec
@@ -70,7 +71,7 @@ def builtin_tools(
         EditFile(rules),
         ApplyPatch(rules),
         Glob(rules),
-        Grep(rules),
+        Grep(rules, SecretPaths(settings.secret_paths)),
         SendFile(rules),
         ReadResult(max_chars=limit("read_result", default_max_chars)),
         command,

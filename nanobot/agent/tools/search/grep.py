@@ -23,6 +23,7 @@ from nanobot.agent.tools.files.paths import PathRules, printed, shown, sourced
 from nanobot.agent.tools.search.inside import Inside
 from nanobot.agent.tools.search.ripgrep import MAX_OUTPUT_BYTES, TIMEOUT_S, reason, run_rg
 from nanobot.agent.tools.search.walking import TOO_SLOW, names_in, walking
+from nanobot.agent.tools.secret_paths import SecretPaths
 from nanobot.agent.tools.threads import to_its_end
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
@@ -78,14 +79,18 @@ class Grep(BaseTool[GrepArguments]):
     cut: CutPolicy = "tail"
     summary_fields = ("pattern", "path")
 
-    def __init__(self, rules: PathRules) -> None:
+    def __init__(self, rules: PathRules, secret_paths: SecretPaths | None = None) -> None:
         self._rules = rules
+        self._secret_paths = secret_paths or SecretPaths()
 
     async def run(self, arguments: GrepArguments, context: ToolContext) -> str | Sourced:
-        """Search."""
+        """Search.  For members of groups a directory's files with secrets are not there; of a file that is named gates decide."""
         deadline = monotonic() + TIMEOUT_S
         root, name = await asyncio.to_thread(_target, self._rules, arguments.path, context.workspace)
         names, stopped = ([name], "") if name else await _candidates(arguments, root, deadline)
+        keeps_secrets = not name and context.role not in ("owner", "user")
+        if keeps_secrets:
+            names = [one for one in names if not self._secret_paths.is_secret(str(root / one))]
         hits = _Hits(arguments.limit, stopped=stopped)
         with Inside(root, self._rules.walls(context.workspace)) as inside:
             for start in range(0, len(names), _AT_ONCE):
@@ -95,7 +100,10 @@ class Grep(BaseTool[GrepArguments]):
                     break
                 found, files = await _search(arguments, inside, names[start : start + _AT_ONCE], left_s)
                 _take(hits, found, {path: shown(root / name, context.workspace) for path, name in files.items()})
-        return sourced(_render(hits, arguments), root, context.workspace)
+        text = _render(hits, arguments)
+        if keeps_secrets:  # said also where there are none: whether one has a match is what must not be told
+            text += "\n[files with secrets were not searched: they are kept from members of groups]"
+        return sourced(text, root, context.workspace)
 
 
 async def _candidates(arguments: GrepArguments, root: Path, deadline: float) -> tuple[list[str], str]:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -217,3 +218,24 @@ async def test_h13_a_large_tree_leaves_the_loop_alone(bench: Bench) -> None:
     assert "more; narrow the pattern" in names
     assert time.monotonic() - start < 10
     assert late < 0.2
+
+
+@pytest.mark.parametrize("show", ["lines", "files", "counts"])
+async def test_a_search_of_a_directory_shows_members_of_groups_no_secrets(bench: Bench, show: str) -> None:
+    """Neither a line of such a file nor whether it has a match; owners find them."""
+    (bench.workspace / ".ssh").mkdir()
+    for name in (".env", "notes.txt", ".ssh/config"):
+        (bench.workspace / name).write_text("KEY=1\n")
+    member = replace(bench.context(), role="member")
+
+    async def found(**arguments: str) -> str:
+        registry, prepared = bench.prepare(GREP, pattern="KEY", show=show, **arguments)
+        return (await registry.execute(prepared, member)).text
+
+    assert ".env" in await bench.text(GREP, pattern="KEY", show=show)
+    assert "notes.txt" in await found()
+    assert ".env" not in await found()
+    assert ".ssh" not in await found()
+    (bench.workspace / "notes.txt").unlink()
+    assert (await found()).replace("[0 lines in 0 files]\n", "").startswith("No match")
+    assert "No match" in await found(path=".ssh")

@@ -75,6 +75,22 @@ async def test_it_runs_in_the_workspace_without_input(bench: Bench) -> None:
     assert str(bench.workspace / "d") in await bench.text(EXEC, command="pwd; cat; read x; echo done", cwd="d")
 
 
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("echo 'remove rm -rf note'", "remove rm -rf note"),
+        ("cat > f <<EOF\nformat C: ; mkfs ; dd if=/dev/zero\nEOF\ncat f", "mkfs"),
+        ("echo https://x.test/dev/sda > /dev/stderr", "x.test/dev/sda"),
+        ("echo ZWNobyB3ZWxs | base64 -d | sh", "well"),
+        ("echo shutdown reboot poweroff", "poweroff"),
+        ("printf ':(){ :|:& };:'", ":(){"),
+    ],
+)
+async def test_g07_no_command_is_refused_for_how_it_looks(bench: Bench, command: str, shown: str) -> None:
+    """A list of patterns keeps nobody in and is in everybody's way: the sandbox is the wall."""
+    assert shown in await bench.text(EXEC, command=command)
+
+
 async def test_a_signal_is_named(bench: Bench) -> None:
     """A crash is no exit status."""
     assert "killed by SIGSEGV" in await bench.text(EXEC, command="kill -SEGV $$")
