@@ -89,12 +89,12 @@ class CallRunner:
                 return recovered
         refused = await self._refused(prepared, context)
         if refused is not None:
-            return Observation(f"Not allowed: {refused}.", is_error=True, duration_ms=0.0)
+            return Observation(f"Not allowed: {refused}.", is_error=True, duration_ms=0.0, ran=False)
         if prepared.tool.effect in ("verifiable", "opaque") and intent is None:
             try:
                 planned = await self._spec.tools.plan(prepared, context)
             except ToolError as error:
-                return Observation(str(error), is_error=True, duration_ms=0.0)
+                return Observation(str(error), is_error=True, duration_ms=0.0, ran=False)
             await self._spec.checkpoint.intent(prepared.call.id, prepared.tool.effect, planned)
         return await self._spec.tools.execute(prepared, context)
 

@@ -36,7 +36,12 @@ class Labels:
         self._secret_paths = secret_paths or SecretPaths()
 
     async def of(self, prepared: PreparedCall, observation: Observation, workspace: Path) -> Observation:
-        """Return the observation with its origin and its secret, as far as they can be told."""
+        """Return the observation with its origin and its secret, as far as they can be told.
+
+        What a call that never ran came to is in our words and shows nothing.
+        """
+        if not observation.ran:
+            return observation
         arguments = prepared.arguments.model_dump()
         origin = observation.origin or await _origin(prepared, arguments, workspace)
         secret = observation.secret or await self._secret(prepared, arguments, observation, workspace)

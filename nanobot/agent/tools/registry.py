@@ -45,7 +45,7 @@ class PreparedCall:
 class Observation:
     """What a run gave: the full text, clean and redacted, whose words it is (``origin``; empty: ours), and files it promised.
 
-    ``images`` are for the model to see.
+    ``images`` are for the model to see.  ``ran`` is False for a call that was refused before it ran.
     ``secret`` says what of it is secret, or was before it was redacted; empty: nothing that is known to be.
     """
 
@@ -56,6 +56,7 @@ class Observation:
     media: tuple[Media, ...] = ()
     secret: str = ""
     images: tuple[Media, ...] = ()
+    ran: bool = True
 
 
 def _as_is(text: str) -> str:

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.frames import framed, unframed
-from nanobot.agent.labels import brings_others_words, file_origin
+from nanobot.agent.labels import Labels, brings_others_words, file_origin
+from nanobot.agent.tools.registry import Observation, ToolRegistry
+from nanobot.messages import ToolCall
+from tests.fakes.agent import Echo
 
 
 def test_g13_a_frame_cannot_be_ended_from_inside() -> None:
@@ -71,3 +74,14 @@ def test_no_path_of_a_model_is_an_error_here(tmp_path: Path, path: str) -> None:
     shut.symlink_to("shut")  # stat fails in it for everybody, root too
 
     assert isinstance(file_origin(path, tmp_path), str)
+
+
+@pytest.mark.parametrize(("ran", "origin"), [(True, "echo"), (False, "")])
+async def test_a_call_that_never_ran_brings_no_strangers_words(tmp_path: Path, ran: bool, origin: str) -> None:
+    """A refusal is in our words: it must not make later calls need an approval."""
+    tool = Echo()
+    tool.outward = True
+    prepared = ToolRegistry([tool]).prepare_call(ToolCall("e1.0", "echo", {"text": "x"}))
+    observation = Observation("Not allowed: by a rule.", is_error=True, duration_ms=0.0, ran=ran)
+
+    assert (await Labels().of(prepared, observation, tmp_path)).origin == origin
