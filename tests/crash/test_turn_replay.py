@@ -10,6 +10,7 @@ from datetime import timedelta
 
 import pytest
 
+from nanobot.agent.repair import repair
 from nanobot.agent.settings import AgentSettings
 from nanobot.agent.tools.base import BaseTool, Planned, Probed, ToolContext
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
@@ -88,7 +89,8 @@ async def _undisturbed() -> tuple[Agent, Outside]:
 
 
 def _transcript(log: SessionLog) -> list[tuple[str, str]]:
-    return [(type(row.message).__name__, row.message.text) for row in log.rows]
+    """Return what is said, results in the order of their calls: those of calls that run at once are logged as they land."""
+    return [(type(message).__name__, message.text) for message in repair([row.message for row in log.rows])]
 
 
 async def _cut_after(lines: int) -> tuple[World, int]:
