@@ -43,22 +43,28 @@ class Labels:
         if not observation.ran:
             return observation
         arguments = prepared.arguments.model_dump()
-        origin = observation.origin or await _origin(prepared, arguments, workspace)
-        secret = observation.secret or await self._secret(prepared, arguments, observation, workspace)
-        return replace(observation, origin=origin, secret=secret)
+        named, found = await asyncio.to_thread(self._look, prepared, arguments, observation, workspace)
+        return replace(observation, origin=observation.origin or found, secret=observation.secret or named)
 
-    async def _secret(
+    def _look(
+        self, prepared: PreparedCall, arguments: dict[str, object], observation: Observation, workspace: Path
+    ) -> tuple[str, str]:
+        """Return the secret and the origin.  Looks at the disk: all in one go, as a thread for each costs more than the looking."""
+        secret = self._secret(prepared, arguments, observation, workspace)
+        return secret, _origin(prepared, arguments, workspace)
+
+    def _secret(
         self, prepared: PreparedCall, arguments: dict[str, object], observation: Observation, workspace: Path
     ) -> str:
         if observation.is_error and prepared.tool.effect == "pure":
             return ""  # nothing was read
-        named = await asyncio.to_thread(self._secret_paths.named_through, arguments, workspace)
+        named = self._secret_paths.named_through(arguments, workspace)
         if not named and prepared.tool.name == "grep":
             named = self._secret_paths.named_before_colon(observation.text)
         return f"{prepared.tool.name} {named}" if named else ""
 
 
-async def _origin(prepared: PreparedCall, arguments: dict[str, object], workspace: Path) -> str:
+def _origin(prepared: PreparedCall, arguments: dict[str, object], workspace: Path) -> str:
     tool = prepared.tool
     command = arguments.get("command")
     if isinstance(command, str):
@@ -68,9 +74,7 @@ async def _origin(prepared: PreparedCall, arguments: dict[str, object], workspac
     if tool.outward:
         return tool.name
     path = arguments.get("path")
-    if tool.effect == "pure" and isinstance(path, str):
-        return await asyncio.to_thread(file_origin, path, workspace)
-    return ""
+    return file_origin(path, workspace) if tool.effect == "pure" and isinstance(path, str) else ""
 
 
 def origins_of(messages: Sequence[InboundMessage], overheard: Sequence[InboundMessage] = ()) -> tuple[str, ...]:
