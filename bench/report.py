@@ -28,12 +28,12 @@ _TITLES = {
 _HEAD = """\
 # Performance
 
-What nanobot costs, with the model's time taken out. Written by `python -m bench.report` from one run of `make bench-peers`; how it
+What nanobot costs, with the model's time taken out. Written by `python -m bench.report` from runs of `make bench-peers`; how it
 is measured, and how to repeat it, stands in [bench/README.md](../bench/README.md). Budgets that CI enforces: `tests/budgets`.
 
-Measured {at} on {cores} cores, Python {python}, {system}, load {load} at the start. `floor` is the same work without nanobot in
-the same run (a Turn's: the same requests through the bare SDK; `http`: through its HTTP client alone). ± is half of the distance
-between the quartiles.
+Measured {at} on {cores} cores, Python {python}, {system}. `floor` is the same work without
+nanobot in the same run (a Turn's: the same requests through the bare SDK; `http`: through its HTTP client alone). ± is half of the
+distance between the quartiles.
 """
 
 Found = Mapping[str, Any]  # Any: JSON
@@ -51,6 +51,7 @@ def main() -> None:
             lines += [f"\n![{picture.stem}](performance/{picture.name})" for picture in _plots(name, found, docs)]
     missed = [row for rows in found["parts"].values() for row in rows if row["missed"]]
     lines += ["\n## Not reached\n", *(_missed(missed) or ["Every target was reached."])]
+    lines += ["", Path(__file__).with_name("where.md").read_text().rstrip()]
     (docs / "performance.md").write_text("\n".join(lines) + "\n")
 
 
