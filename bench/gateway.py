@@ -61,9 +61,9 @@ async def daemon() -> Sequence[Row]:
 
 
 async def _idle(pid: int) -> Sequence[Row]:
-    await asyncio.sleep(_SETTLE_S)
+    await asyncio.sleep(_SETTLE_S)  # another process has no event for being idle
     before, used = switches(pid), cpu_ms(pid)
-    await asyncio.sleep(_IDLE_S)
+    await asyncio.sleep(_IDLE_S)  # what is measured is what happens meanwhile
     return [
         Row(what="  wake-ups while idle", unit="1/s", value=(switches(pid) - before) / _IDLE_S),
         Row(what="  CPU while idle", unit="ms/s", value=(cpu_ms(pid) - used) / _IDLE_S),

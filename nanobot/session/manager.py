@@ -92,7 +92,7 @@ class Session:
             try:
                 return await self._kept_in.claim(self.key, self._owner)
             except DiskRefused:
-                await asyncio.sleep(READ_AGAIN_S * tried)
+                await asyncio.sleep(READ_AGAIN_S * tried)  # a disk that stutters is often back by then
         return await self._kept_in.claim(self.key, self._owner)
 
     @property

@@ -278,7 +278,7 @@ class Supervision:
         """End what the command left running; return how many processes that were."""
         deadline = time.monotonic() + GOING_S
         while (rest := len(descendants())) and time.monotonic() < deadline:
-            time.sleep(0.005)
+            time.sleep(0.005)  # a process that died has no event for whoever did not start it
             self._reap()
         if not rest and not send_group(self._child.pid, 0):
             return 0
@@ -297,7 +297,7 @@ class Supervision:
             watched = [self._child.output] if self._open and read < DYING_BYTES else []
             if select.select(watched, [], [], min(left, 0.02))[0]:
                 read += self._read()
-        kill_all(self._child.pid, self._reap, lambda: time.sleep(0.005))
+        kill_all(self._child.pid, self._reap, lambda: time.sleep(0.005))  # as above
         self._reap()
         self._drain(DRAIN_S)
 

@@ -262,7 +262,7 @@ async def test_a_file_reaches_the_person_or_is_named(harness: Harness, tmp_path:
         kind="file",
         name="data.csv",
         path=str(tmp_path / "kept"),
-        ref="/work/data.csv",
+        ref="/srv/data.csv",
         sha256=hashlib.sha256(b"1,2,3").hexdigest(),
         size_bytes=5,
         caption="the data",

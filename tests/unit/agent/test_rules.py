@@ -11,7 +11,7 @@ from nanobot.agent.tools.rules import Rule
 from nanobot.bus.events import Role
 from nanobot.messages import JsonValue, ToolCall
 
-WORK = Path("/home/me/work")
+WORK = Path("/home/me/desk")
 
 
 def facts(role: Role = "owner", *, channel: str = "telegram", **more: bool) -> Facts:
@@ -180,9 +180,9 @@ def test_a_pattern_takes_no_long_time() -> None:
     [
         (".", "."),
         ("a//b/../c", "a/c"),
-        ("/home/me/work/x", "x"),
+        ("/home/me/desk/x", "x"),
         ("..", "/home/me"),
-        ("../workshop", "/home/me/workshop"),
+        ("../desktop", "/home/me/desktop"),
     ],
 )
 def test_paths_are_seen_from_the_workspace(path: str, seen: str) -> None:

@@ -44,7 +44,7 @@ def test_names_of_secret_files(path: str, secret: bool) -> None:
         ({"paths": ["a", "b.pem"]}, "b.pem"),
         ({"content": "put it into\n.env"}, ""),
         ({"url": "https://x.test/credentials.json"}, ""),
-        ({"uri": "file:///work/credentials.json"}, "file:///work/credentials.json"),
+        ({"uri": "file:///srv/credentials.json"}, "file:///srv/credentials.json"),
         ({"path": "a://../.env"}, "a://../.env"),
         ({"path": "./" * 1_500 + ".env"}, "./" * 1_500 + ".env"),
         ({"command": "#" + "x " * 10_000 + "\ncat .env"}, "in a command of 20,010 characters"),

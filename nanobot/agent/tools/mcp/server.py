@@ -198,7 +198,7 @@ class Server:
             failures = 1 if was_steady else failures + 1
             delay_s = self._backoff.cap_s if lost.lasting else self._backoff.delay_s(failures)
             self._went_down(lost, delay_s, is_news=failures == 1)
-            await asyncio.sleep(max(0.0, began + self._backoff.least_s - self._clock()))
+            await asyncio.sleep(max(0.0, began + self._backoff.least_s - self._clock()))  # not in a tight circle
             try:
                 async with asyncio.timeout(delay_s):
                     await self._wake.wait()
@@ -254,7 +254,7 @@ class Server:
     async def _watch(self, connection: Connection) -> None:
         while True:
             await connection.changed()
-            await asyncio.sleep(_SETTLE_S)
+            await asyncio.sleep(_SETTLE_S)  # several changes in a row are one
             try:
                 async with asyncio.timeout(self.settings.timeout_s):
                     self._take(await connection.listing())

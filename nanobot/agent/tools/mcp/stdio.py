@@ -158,7 +158,7 @@ class StdioTransport:
         By looking: ``process.wait()`` waits for the pipes, too.
         """
         while process.returncode is None:  # noqa: ASYNC110  # there is no event for it
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_LOOK_S)  # what it started has no event for its end
         await asyncio.sleep(_LOOK_S)  # for its last answers to be read
         self._tasks[0].cancel()
 

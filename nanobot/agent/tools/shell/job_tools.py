@@ -190,7 +190,7 @@ async def _settled_output(job: Job) -> Captured:
         if captured is None or not job.runs or (captured.tail or captured.head).endswith(b"\n"):
             break
         before = captured.total
-        await asyncio.sleep(_SETTLE_S)
+        await asyncio.sleep(_SETTLE_S)  # the supervisor shows what it has by files, which tell nobody
         captured = await asyncio.to_thread(read_ring, job.directory / "output")
         if captured is not None and captured.total == before:
             break
