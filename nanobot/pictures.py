@@ -5,20 +5,31 @@ from collections.abc import Callable
 
 
 def inspect_image(data: bytes) -> tuple[str, tuple[int, int] | None]:
-    """Return (media type, (width, height)) as the bytes themselves say; "" for other formats, None for a damaged header."""
+    """Return (media type, (width, height)) of a whole PNG, JPEG, GIF or WebP; "" for other formats, None for damaged data."""
+    media_type, size = _header(data)
+    if media_type not in _SHOWN:
+        return "", None
+    if media_type == "image/png" and (data[12:16] != b"IHDR" or b"IDAT" not in data):
+        return media_type, None
+    return media_type, size if size and min(size) > 0 else None
+
+
+def image_size(sample: bytes) -> tuple[int, int] | None:
+    """Return width and height as the first bytes of a picture say, BMP too; None if they do not say."""
+    return _header(sample)[1]
+
+
+def _header(data: bytes) -> tuple[str, tuple[int, int] | None]:
     for magic, media_type, size_of in _FORMATS:
         if data.startswith(magic) and (media_type != "image/webp" or data[8:12] == b"WEBP"):
             try:
-                size = size_of(data)
-            except (struct.error, IndexError):
+                return media_type, size_of(data)
+            except (struct.error, IndexError):  # cut short
                 return media_type, None
-            return media_type, size if size and min(size) > 0 else None
     return "", None
 
 
 def _png(data: bytes) -> tuple[int, int] | None:
-    if data[12:16] != b"IHDR" or b"IDAT" not in data:
-        return None
     width, height = struct.unpack_from(">II", data, 16)
     return width, height
 
@@ -58,10 +69,17 @@ def _webp(data: bytes) -> tuple[int, int] | None:
             return None
 
 
+def _bmp(data: bytes) -> tuple[int, int] | None:
+    width, height = struct.unpack_from("<ii", data, 18)
+    return width, abs(height)
+
+
+_SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # what models and messengers take
 _FORMATS: tuple[tuple[bytes, str, Callable[[bytes], tuple[int, int] | None]], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png", _png),
     (b"\xff\xd8\xff", "image/jpeg", _jpeg),
     (b"GIF87a", "image/gif", _gif),
     (b"GIF89a", "image/gif", _gif),
     (b"RIFF", "image/webp", _webp),
+    (b"BM", "image/bmp", _bmp),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.messages import ImagePart
-from nanobot.pictures import inspect_image
+from nanobot.pictures import image_size, inspect_image
 from nanobot.providers.images import LoadedImage, load_image
 
 
@@ -69,3 +69,15 @@ def test_a_good_image_is_loaded(tmp_path: Path) -> None:
     assert load_image(ImagePart(str(tmp_path / "x"), "image/jpeg", "")) == LoadedImage(
         "image/png", b64encode(png(1, 1)).decode()
     )
+
+
+def test_a_header_alone_tells_the_size() -> None:
+    """The first bytes are enough, BMP included, and any shorter beginning says nothing instead of failing."""
+    png = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR" + (640).to_bytes(4, "big") + (480).to_bytes(4, "big")
+    bmp = b"BM" + bytes(16) + (3).to_bytes(4, "little") + (-2).to_bytes(4, "little", signed=True)
+
+    assert image_size(png) == (640, 480)
+    assert image_size(bmp) == (3, 2)
+    assert inspect_image(bmp) == ("", None)
+    assert inspect_image(png) == ("image/png", None)
+    assert {image_size(whole[:cut]) for whole in (png, bmp) for cut in range(len(whole))} == {None}

@@ -25,11 +25,11 @@ from nanobot.agent.tools.files import seen
 from nanobot.agent.tools.files.decode import Binary, Text, sniff
 from nanobot.agent.tools.files.paths import PathRules, sourced
 from nanobot.agent.tools.files.reading import CHUNK_BYTES, Page, read_page
-from nanobot.agent.tools.pictures import image_size
 from nanobot.agent.tools.showing import keep_picture
 from nanobot.agent.tools.threads import to_its_end
 from nanobot.bus.events import Media
 from nanobot.errors import ToolError
+from nanobot.pictures import image_size
 from nanobot.session.entries import Effect
 
 _SAMPLE_BYTES = 8_192
