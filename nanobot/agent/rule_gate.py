@@ -40,6 +40,7 @@ class RuleGate:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rules = rules
+        self._rules_on_secrets = any(one.rule.secrets is not None for one in rules)
         self._tools = tools
         self._outward: Outward = outward
         self._secret_paths = secret_paths or SecretPaths()
@@ -49,8 +50,10 @@ class RuleGate:
     async def review(self, call: ToolCall, arguments: Any, context: ToolContext) -> Verdict:  # Any: the tool's model
         """Judge one call."""
         given: dict[str, object] = arguments.model_dump()
-        named = await asyncio.to_thread(self._secret_paths.named_through, given, context.workspace)
-        facts = self._facts(call, context, named)
+        facts, named = self._facts(call, context), ""
+        if self._turns_on_secrets(facts):
+            named = await asyncio.to_thread(self._secret_paths.named_through, given, context.workspace)
+            facts = replace(facts, secrets=(*facts.secrets, f"{call.name} {named}")) if named else facts
         found = deciding(self._rules, call, given, facts)
         if named and found is not None and found.place == FOR_MEMBERS:
             return Deny(f"{named} is kept from members of groups, as files with secrets are")
@@ -62,7 +65,12 @@ class RuleGate:
             return replace(ruled, why=". ".join(filter(None, (ruled.why, guarded.why))), is_guard=True)
         return ruled if isinstance(guarded, Allow) else guarded
 
-    def _facts(self, call: ToolCall, context: ToolContext, named: str) -> Facts:
+    def _turns_on_secrets(self, facts: Facts) -> bool:
+        """Say whether anything here depends on the secret files that a call names: else nobody looks at the disk for them."""
+        could_leak = self._outward != "allow" and facts.outward and bool(facts.untrusted)
+        return self._rules_on_secrets or could_leak or facts.role == "member"
+
+    def _facts(self, call: ToolCall, context: ToolContext) -> Facts:
         standing = context.standing()
         return Facts(
             role=known_role(context.role),
@@ -70,7 +78,7 @@ class RuleGate:
             workspace=context.workspace,
             outward=self.reaches_out(call.name),
             untrusted=standing.untrusted,
-            secrets=(*standing.secrets, f"{call.name} {named}") if named else standing.secrets,
+            secrets=standing.secrets,
         )
 
     def reaches_out(self, name: str) -> bool:
