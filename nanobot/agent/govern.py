@@ -110,6 +110,12 @@ class Governor:
         self._boundaries = replace(self._boundaries, images_before=at)
         return Decided("images", at, "the provider refused a request with images")
 
+    def leave_out_extras(self, up_to: str) -> Decided:
+        """Stop sending back what came with answers, up to and including the entry ``up_to``."""
+        at = max(number(up_to) + 1, self._boundaries.extras_before)
+        self._boundaries = replace(self._boundaries, extras_before=at)
+        return Decided("extras", at, "the provider refused what it had said of its own thinking")
+
 
 def _moved(before: Boundaries, after: Boundaries, why: str) -> tuple[Decided, ...]:
     known = before.as_cuts()

@@ -22,7 +22,7 @@ _BELIEVABLE = (0.4, 5.0)
 _HEAD_ROOM = 16_000  # system text and tools may take so much, where messages alone were estimated
 _SHARE = 0.5  # of the learned ratio that the newest report makes up
 _REMEMBERED = 64
-_SHOWN = frozenset({"microcompact", "limit", "images", "snip", "bare"})
+_SHOWN = frozenset({"microcompact", "limit", "images", "extras", "snip", "bare"})
 _SMALLEST_WINDOW = 2_000  # less than that no model has
 
 

@@ -10,8 +10,9 @@ log remembers what it said); passes take their boundaries as an argument.  So wh
 2. ``microcompact``   old results of chatty tools become one line each: they can be had again
 3. ``limit_results``  results that are still too long are cut; after 2, which made most of them small
 4. ``drop_images``    images a provider refused, or that do not fit
-5. ``snip_history``   the last resort, so it comes after everything that saves room more gently
-6. ``repair`` again   the snip may have cut between a call and its result
+5. ``drop_extras``    what a vendor wanted back with its own answers and then refused
+6. ``snip_history``   the last resort, so it comes after everything that saves room more gently
+7. ``repair`` again   the snip may have cut between a call and its result
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,7 @@ class Boundaries:
     compact_before: int = 0
     limits: tuple[tuple[int, int], ...] = ()
     images_before: int = 0
+    extras_before: int = 0
     snip_before: int = 0
     bare_before: int = 0
     chatty: frozenset[str] = frozenset()
@@ -50,6 +52,7 @@ class Boundaries:
         at = {
             "microcompact": self.compact_before,
             "images": self.images_before,
+            "extras": self.extras_before,
             "snip": self.snip_before,
             "bare": self.bare_before,
             **{f"limit:{chars}": before for chars, before in self.limits},
@@ -66,6 +69,7 @@ def at_cuts(boundaries: Boundaries, cuts: Mapping[str, Cut]) -> Boundaries:
         compact_before=at.get("microcompact", 0),
         limits=tuple(sorted(limits, reverse=True)),
         images_before=at.get("images", 0),
+        extras_before=at.get("extras", 0),
         snip_before=at.get("snip", 0),
         bare_before=at.get("bare", 0),
     )
@@ -78,6 +82,7 @@ def govern(messages: Sequence[Message], boundaries: Boundaries) -> list[Message]
     for chars, before in boundaries.limits:
         out = limit_results(out, max_chars=chars, before=before)
     out = drop_images(out, before=boundaries.images_before)
+    out = drop_extras(out, before=boundaries.extras_before)
     if boundaries.snip_before:
         out = repair(snip_history(out, before=boundaries.snip_before, bare_before=boundaries.bare_before))
     return out
@@ -127,6 +132,13 @@ def drop_images(messages: Sequence[Message], *, before: int) -> list[Message]:
     if not before:
         return list(messages)
     return [_without_images(message) if _is_before(message, before) else message for message in messages]
+
+
+def drop_extras(messages: Sequence[Message], *, before: int) -> list[Message]:
+    """Leave out what goes back to a vendor with its own answers (signed thinking, reasoning) in entries before the boundary."""
+    if not before:
+        return list(messages)
+    return [_without_extra(message) if _is_before(message, before) else message for message in messages]
 
 
 def _is_before(message: Message, before: int) -> bool:
@@ -182,6 +194,12 @@ def _without_images(message: Message) -> Message:
                 return message
 
     return derived(message, "without images", without)
+
+
+def _without_extra(message: Message) -> Message:
+    if not isinstance(message, AssistantMessage) or message.extra is None:
+        return message
+    return derived(message, "without extra", lambda: replace(message, extra=None))
 
 
 def _without_image(part: Part) -> Part:

@@ -38,7 +38,7 @@ from nanobot.messages import (
     user_text,
 )
 from nanobot.providers.base import LLMProvider, LLMRequest, LLMResponse, counted_tokens
-from nanobot.providers.faults import refuses_images
+from nanobot.providers.faults import refuses_extras, refuses_images
 from nanobot.session.entries import EntryId
 
 _MOST_ROOM = 4  # times max_tokens that an answer may get after calls were cut off
@@ -167,11 +167,13 @@ class _Run:
         return response, message
 
     async def respond(self) -> LLMResponse:
-        """Ask the model; after "too long", or a refusal of images, ask once more with a harder cut."""
+        """Ask the model; after "too long", or a refusal of images or of its own thinking, ask once more with a harder cut."""
         try:
             return await self.send()
         except (ContextOverflow, BadRequest) as error:
             if refuses_images(error) and self.leave_out_images():
+                return await self.send()
+            if refuses_extras(error) and self.leave_out_extras():
                 return await self.send()
             if isinstance(error, BadRequest):
                 raise
@@ -238,6 +240,14 @@ class _Run:
         if not with_images:
             return False
         self.spec.checkpoint.cut(self.governor.leave_out_images(with_images[-1].entry))
+        return True
+
+    def leave_out_extras(self) -> bool:
+        """Stop sending back what the vendor wanted back with its answers so far; False if there is nothing of it in the request."""
+        with_extras = [m for m in self.sent if isinstance(m, AssistantMessage) and m.extra]
+        if not with_extras:
+            return False
+        self.spec.checkpoint.cut(self.governor.leave_out_extras(with_extras[-1].entry))
         return True
 
     def result(self, content: str, stop_reason: str, *, error: str | None = None) -> AgentRunResult:

@@ -68,7 +68,20 @@ _OVERFLOW = re.compile(
     r"|exceeds? the (available|maximum|model'?s?) (context|input|prompt|allowed|number of)"
     r"|exceed(s|ed)? .{0,20}context (limit|length)"
     r"|input (is )?too long|too many (input )?tokens in|reduce the length of the (messages|prompt|input)"
-    r"|input token count .{0,40}exceeds|exceed context limit|prompt too long|longer than the (model'?s )?context",
+    r"|input token count .{0,40}exceeds|exceed context limit|prompt (is )?too (long|large)"
+    r"|(longer|greater) than the (model'?s )?(maximum )?(model|context)|context the overflows"
+    r"|maximum (prompt|input) length|range of input length|max_model_len"
+    r"|prompt token count .{0,40}exceeds|(input|prompt) tokens exceed|total number of tokens .{0,60}exceed"
+    r"|exceed(s|ed)? .{0,20}token limit|too many tokens: |tokens in request more than|`inputs` tokens",
+    re.IGNORECASE,
+)
+# The same in the words of vendors that speak other languages: what it is about, and that it is too much.
+_OVERFLOW_ABROAD = re.compile(
+    r"(上下文|输入|提示词|prompt|tokens?\b).{0,20}(过长|超长|超过|超出)|(超过|超出).{0,20}(上下文|输入长度)"
+    r"|(コンテキスト|入力|トークン).{0,20}(超え|超過|長すぎ)|(컨텍스트|입력|토큰).{0,20}(초과|너무)"
+    r"|(контекст|токен).{0,30}(превы|слишком)|(превы|слишком).{0,40}(контекст|токен)"
+    r"|(contexto|contexte|kontext|tokens).{0,40}(excede|excède|dépass|supera|überschr|überschritten)"
+    r"|(excede|excède|dépass|supera|überschr).{0,40}(contexto|contexte|kontext|tokens)",
     re.IGNORECASE,
 )
 _QUOTA = re.compile(
@@ -87,12 +100,15 @@ _AUTH = re.compile(
     r"authentication_error|invalid_api_key|permission_error|unauthorized|api key not valid", re.IGNORECASE
 )
 _LIMIT = re.compile(
-    r"(?:maximum context length (?:is|of)|maximum of|context size(?: of)?|context window of|limit(?: of| is)?|>|n_ctx:?)"
-    r"\s*\(?(\d[\d,_]{2,})",
+    r"(?:(?:maximum |model'?s )?(?:context|prompt|model) length (?:is|of)|maximum of|context window of"
+    r"|token limit:|limit(?: of| is)?|>|<=|n_ctx:?|context size(?: of)?(?: \()?)"
+    r"\s*(\d[\d,_]{2,11})(?!\d|\.\d)",
     re.IGNORECASE,
 )
+_LEAST_WINDOW = 1_000  # what claims to be smaller is the number of something else
 _AGAIN = re.compile(
-    r"(?:try|retry)(?: again)? (?:in|after) (?:(\d+)m(?!s)\s?)?(\d+(?:\.\d+)?)\s?(ms|s|sec|seconds?)\b", re.IGNORECASE
+    r"(?:try|retry)(?: again)? (?:in|after) (?:(\d{1,9})m(?!s)\s?)?(\d{1,9}(?:\.\d+)?)\s?(ms|s|sec|seconds?)\b",
+    re.IGNORECASE,
 )
 _BROKEN = frozenset(
     {"ReadError", "RemoteProtocolError", "ConnectionResetError"}
@@ -108,7 +124,7 @@ def to_error(fault: Fault, at: Endpoint, *, now: datetime | None = None) -> Prov
     signs = f"{fault.kind} {fault.text}"
     status = fault.status if fault.status != 200 else None
     who = _Who(provider=at.provider, status=fault.status)
-    if _OVERFLOW.search(signs) and status not in (401, 403, 429):
+    if _says_too_long(signs) and status not in (401, 403, 429):
         return ContextOverflow(
             f"The conversation is longer than the model's window: {said}", limit_tokens=stated_limit(fault.text), **who
         )
@@ -129,8 +145,11 @@ def to_error(fault: Fault, at: Endpoint, *, now: datetime | None = None) -> Prov
         return Refused(f"A safety filter of {at.provider!r} stopped the answer: {said}", **who)
     if status is None and "invalid_request" in fault.kind:
         return BadRequest(f"{at.provider!r} refuses the request: {said}", **who)
+    hint = _path_hint(at) if _HTML.match(fault.text) else ""
     return Unavailable(
-        f"{at.provider!r} has trouble{f' (status {status})' if status else ''}: {said}", retry_after_s=wait_s, **who
+        f"{at.provider!r} has trouble{f' (status {status})' if status else ''}: {said}{hint}",
+        retry_after_s=wait_s,
+        **who,
     )
 
 
@@ -173,8 +192,12 @@ def retry_after_s(headers: Mapping[str, str], text: str, *, now: datetime | None
 
 def stated_limit(text: str) -> int | None:
     """Return the window a server named in its text about an overflow."""
-    match = _LIMIT.search(text)
-    return int(re.sub(r"[,_]", "", match[1])) if match else None
+    limits = (int(re.sub(r"[,_]", "", found)) for found in _LIMIT.findall(text))
+    return next((limit for limit in limits if limit >= _LEAST_WINDOW), None)
+
+
+def _says_too_long(signs: str) -> bool:
+    return bool(_OVERFLOW.search(signs) or _OVERFLOW_ABROAD.search(signs))
 
 
 def readable(text: str, at: Endpoint) -> str:
@@ -199,6 +222,20 @@ def refuses_images(error: BadRequest | ContextOverflow) -> bool:
     """Say whether a refusal may be gone once the images are: it speaks of them, or the body was too large."""
     text = str(error).lower()
     return error.status == 413 or any(word in text for word in ("image", "multimodal", "vision"))
+
+
+def refuses_extras(error: BadRequest | ContextOverflow) -> bool:
+    """Say whether a refusal speaks of what a vendor wants back with its own answers: signed or encrypted thinking, reasoning.
+
+    Where something of it is missing, leaving out the rest would not help.
+    """
+    text = str(error).lower()
+    lacks = "reasoning_content" in text and any(word in text for word in ("missing", "passed back"))
+    return (
+        isinstance(error, BadRequest)
+        and not lacks
+        and any(word in text for word in ("signature", "thinking", "reasoning", "encrypted content", "extra_content"))
+    )
 
 
 def _only_waits(signs: str, wait_s: float | None) -> bool:

@@ -13,8 +13,10 @@ from typing import Protocol, cast
 from nanobot.bus.runtime_events import ModelEvent, ReasoningDelta, TextDelta
 from nanobot.errors import ProviderError, StreamStalled
 from nanobot.providers.base import Emit
+from nanobot.providers.faults import Fault, ServerFault
 
 _CHARS_PER_TOKEN = 24  # on the average of a whole answer; real ones have 1 to 6
+_PAGE_CHARS = 20_000  # of a web page, for its title
 AFTER_END_S = 5.0  # for what may follow the end of an answer, such as the usage
 
 
@@ -91,6 +93,7 @@ async def read_answer(
     Raises:
         StreamStalled: a limit passed before the answer was complete, or the stream ended without its last event.
         ProviderError: the answer has more than ``max_chars`` characters.
+        ServerFault: a web page came, or what came says that it is an error.
         Exception: whatever the SDK raises.
     """
     now = asyncio.get_running_loop().time
@@ -121,9 +124,12 @@ async def read_answer(
 
 
 async def _drain(stream: SdkStream, fold: Fold, emit: Emit, moved: Callable[[], None]) -> None:
-    if stream.response.headers.get("content-type", "").startswith("application/json"):
+    kind = stream.response.headers.get("content-type", "")
+    if kind.startswith("application/json"):
         _show(fold.feed_whole(cast("object", json.loads(await stream.response.aread()))), emit)
         return
+    if kind.startswith("text/html"):  # a proxy's login, or the site of a server whose address lacks its path
+        raise ServerFault(Fault((await stream.response.aread()).decode("utf-8", "replace")[:_PAGE_CHARS] or "<html>"))
     while True:
         try:
             event = await stream.__anext__()

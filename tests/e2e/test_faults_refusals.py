@@ -1,11 +1,12 @@
 """Refusals that pass: a session is as good after them as it was before."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.bots import KEY, Wire, bot_on, log_faults
-from tests.fakes.llm_server import LLMServer, Reply
+from tests.e2e.bots import KEY, Wire, bot_on, impatient, log_faults
+from tests.fakes.llm_server import LLMServer, Recorded, Reply
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
@@ -24,6 +25,69 @@ async def test_b20_a_request_that_is_refused_however_short_costs_one_turn(
     assert (result.content, result.error) == ("fine again", None)
     assert '"pass":"window' not in next((tmp_path / "data").rglob("*.jsonl")).read_text()
     assert await log_faults(tmp_path) == []
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+async def test_thinking_that_the_vendor_no_longer_knows_is_left_out(wire: Wire, tmp_path: Path) -> None:
+    """A vendor that refuses the thinking it signed (another key, another gateway) costs the thinking, not the conversation."""
+
+    def forgetful(recorded: Recorded) -> Reply:
+        if "a thought" in json.dumps(recorded.body["messages"]):
+            return Reply(status=400, error=_unknown_signature(wire))
+        return Reply("fine")
+
+    async with LLMServer([Reply("first", reasoning="a thought")]) as server, bot_on(server, wire, tmp_path) as bot:
+        await bot.process_direct("hello", session_key=KEY)
+        server.responder = forgetful
+        second = await bot.process_direct("and?", session_key=KEY)
+        asked = len(server.requests)
+        third = await bot.process_direct("and?", session_key=KEY)
+
+    assert (second.content, second.error) == ("fine", None)
+    assert (third.content, third.error) == ("fine", None)
+    assert len(server.requests) == asked + 1  # what was refused once is not sent again
+    assert await log_faults(tmp_path) == []
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+async def test_a_number_beside_an_overflow_is_no_window(wire: Wire, tmp_path: Path) -> None:
+    """A vendor's error code in its words about the window does not become the window of every later Turn."""
+    long = "words " * 1_500
+
+    def short_of(recorded: Recorded) -> Reply:
+        if json.dumps(recorded.body["messages"]).count("words ") > 9_000:
+            return Reply(status=400, error=_message(wire, "invalid params, context window exceeds limit (2013)"))
+        return Reply("fine")
+
+    async with LLMServer() as server, bot_on(server, wire, tmp_path) as bot:
+        server.responder = short_of
+        for _ in range(9):
+            result = await bot.process_direct(long, session_key=KEY)
+            assert result.error is None
+
+    assert '"at":"e2013"' not in next((tmp_path / "data").rglob("*.jsonl")).read_text()
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+async def test_a_web_page_that_answers_is_named(wire: Wire, tmp_path: Path) -> None:
+    """A page in place of an answer, as a wrong base_url or a proxy's login gives it, is called a page."""
+    page = Reply(raw_body=b"<html><title>Sign in</title></html>", headers={"content-type": "text/html; charset=utf-8"})
+    async with LLMServer([page] * 3) as server, bot_on(server, wire, tmp_path, provider=impatient(server, wire)) as bot:
+        result = await bot.process_direct("hello", session_key=KEY)
+
+    assert result.error is not None
+    assert "a web page answered instead of the model ('Sign in')" in result.error
+
+
+def _unknown_signature(wire: Wire) -> dict[str, object]:
+    if wire == "anthropic":
+        return _message(wire, "messages.1.content.0: Invalid `signature` in `thinking` block")
+    return _message(wire, "property 'messages.1.reasoning_content' is unsupported")
+
+
+def _message(wire: Wire, text: str) -> dict[str, object]:
+    error = {"message": text, "type": "invalid_request_error"}
+    return {"type": "error", "error": error} if wire == "anthropic" else {"error": error}
 
 
 def _too_long(wire: Wire) -> dict[str, object]:

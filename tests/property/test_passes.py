@@ -38,6 +38,7 @@ PASSES: dict[str, Pass] = {
     "microcompact": lambda m, at: passes.microcompact(m, before=at.compact_before, chatty=CHATTY),
     "limit_results": _limited,
     "drop_images": lambda m, at: passes.drop_images(m, before=at.images_before),
+    "drop_extras": lambda m, at: passes.drop_extras(m, before=at.extras_before),
     "snip_history": lambda m, at: snip.snip_history(m, before=at.snip_before, bare_before=at.bare_before),
     "govern": govern,
 }

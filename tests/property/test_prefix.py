@@ -23,7 +23,7 @@ from tests.fakes.legality import illegal
 from tests.fakes.provider import calls, says
 
 WINDOW = 9_000
-SHOWS = ("microcompact", "images", "snip", "bare", "limit")
+SHOWS = ("microcompact", "images", "extras", "snip", "bare", "limit")
 SIZES = st.sampled_from([10, 400, 3_000, 9_000])
 ACTIONS = st.one_of(
     st.tuples(st.just("say"), SIZES, st.just(1)),

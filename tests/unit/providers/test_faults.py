@@ -93,14 +93,62 @@ def test_the_table(status: int | None, kind: str, text: str, expected: type[Prov
         ("prompt is too long: 250000 tokens > 200000 maximum", 200_000),
         ("exceeds the maximum number of tokens allowed (1048576).", None),
         ("prompt is too long", None),
+        ("invalid params, context window exceeds limit (2013)", None),
+        ("input length and `max_tokens` exceed context limit: 197202 + 21333 > 200000", 200_000),
+        ("Your request exceeded model token limit: 262144 (requested: 270000)", 262_144),
+        ("the prompt is longer than the maximum model length of 4096.", 4_096),
+        ("prompt is too long: limit 64", None),
+        (f"prompt is too long: limit {'9' * 5_000}", None),
     ],
 )
 def test_the_stated_limit(text: str, limit: int | None) -> None:
-    """When the server names its window, the error carries it."""
+    """When the server names its window, the error carries it; a code or another number beside it is no window."""
     error = to_error(Fault(text, 400), AT)
 
     assert isinstance(error, ContextOverflow)
     assert error.limit_tokens == limit
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "InternalError.Algo.InvalidParameter: Range of input length should be [1, 98304]",
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        "Invalid request: Your request exceeded model token limit: 262144",
+        "prompt token count of 130211 exceeds the limit of 128000",
+        "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+        "Trying to keep the first 6000 tokens when context the overflows.",
+        "The number of tokens to keep from the initial prompt is greater than the context length.",
+        "`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 `inputs` tokens",
+        "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000.",
+        "tokens in request more than max tokens allowed: 8192",
+        "Input tokens exceed the configured limit of 272000 tokens.",
+        "Prompt is too large",
+        "Prompt 超长",
+        "输入长度超过模型最大限制",
+        "输入内容过长，超出模型上下文长度限制",
+        "コンテキスト長が上限を超えています",
+        "Превышена максимальная длина контекста",
+        "La longitud del contexto excede el máximo permitido",
+    ],
+)
+def test_an_overflow_is_known_in_any_vendors_words(text: str) -> None:
+    """However a server says "too long", the conversation is shortened and goes on."""
+    assert type(to_error(Fault(text, 400), AT)) is ContextOverflow
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_tokens is too large: 100000. This model supports at most 4096 completion tokens",
+        "messages: text content blocks must be non-empty",
+        "Invalid 'tools[0].function.name': string too long. Expected a string with maximum length 64",
+        "metadata.user_id: String should have at most 256 characters",
+    ],
+)
+def test_other_limits_are_no_overflow(text: str) -> None:
+    """What a shorter conversation cannot cure costs none of it."""
+    assert type(to_error(Fault(text, 400), AT)) is BadRequest
 
 
 @pytest.mark.parametrize(
@@ -118,6 +166,7 @@ def test_the_stated_limit(text: str, limit: int | None) -> None:
         ({}, "Please try again in 6m30s.", 390),
         ({}, "Please retry in 34.07s", 34.07),
         ({}, "slow down", None),
+        ({}, f"try again in {'9' * 5_000}m1s", None),
     ],
 )
 def test_retry_after(headers: dict[str, str], text: str, expected: float | None) -> None:
