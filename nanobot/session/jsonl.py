@@ -25,7 +25,7 @@ from nanobot.session.blobs import Blobs
 from nanobot.session.browse import Browser
 from nanobot.session.codec import to_line
 from nanobot.session.disk import DirSyncs, Disk, refusal
-from nanobot.session.entries import BlobId, Entry, EntryId
+from nanobot.session.entries import BlobId, Cut, Entry, EntryId, Started, Step
 from nanobot.session.files import Layout
 from nanobot.session.holding import CLOSED, HeldSession, Holdings
 from nanobot.session.settings import SessionSettings
@@ -35,6 +35,7 @@ from nanobot.session.tickets import Ticket
 from nanobot.session.writer import Writer
 
 _READERS = 4
+_REPEATED = (Started, Step, Cut)  # what a Turn that is taken up again does again
 T = TypeVar("T")
 
 
@@ -215,7 +216,7 @@ class JsonlStore:
 
     def _enter(self, session: HeldSession, entry: Entry, *, sync: bool, marks: bool | None = None) -> Ticket:
         ticket = self._writer.ticket(to_line(entry), sync=sync, entry=entry, marks=marks)
-        self._writer.put(session.writer, ticket)
+        self._writer.put(session.writer, ticket, lingers=isinstance(entry, _REPEATED))
         if not ticket.fatal:
             session.inbox.note(entry)
             if session.claim is None:

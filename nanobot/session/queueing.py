@@ -32,6 +32,7 @@ class LogWriter:
     written: int = 0
     unsynced_bytes: int = 0
     queued: bool = False
+    lingers: bool = False  # a timer will queue it
     syncing: bool = False
     sync_wanted: bool = False
     sync_failed: bool = False  # until the writer has reopened the file

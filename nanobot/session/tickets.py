@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 
 from nanobot.errors import SessionError
 from nanobot.session.entries import Entry
@@ -20,9 +20,11 @@ class Ticket(Awaitable[None]):
         entry: what the line says.
         sync: whether it is done when synced, or already when written.
         marks: whether the session is marked as unfinished before (True) or no more (False).
+
+    ``hurry`` is called when somebody waits for it: what nobody waits for may be written a little later.
     """
 
-    __slots__ = ("_futures", "_guard", "done", "entry", "error", "fatal", "line", "marks", "sync")
+    __slots__ = ("_futures", "_guard", "done", "entry", "error", "fatal", "hurry", "line", "marks", "sync")
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class Ticket(Awaitable[None]):
         self.done = False
         self.fatal = False
         self.error: SessionError | None = None
+        self.hurry: Callable[[], None] | None = None
         self._futures: list[asyncio.Future[None]] = []
         self._guard = guard
 
@@ -51,6 +54,8 @@ class Ticket(Awaitable[None]):
                 return
             future = asyncio.get_running_loop().create_future()
             self._futures.append(future)
+        if self.hurry is not None:
+            self.hurry()
         yield from future.__await__()
 
     # -- the rest is the writer's, with the guard held -------------------------------------------------------------------------
