@@ -72,12 +72,15 @@ class CallRunner:
             self._announce(call, short_name(call.name))
             self._log(call, Observation(str(error), is_error=True, duration_ms=0.0), blob=None)
             return
+        look = self._spec.labels.look(prepared, self._spec.context.workspace)
         context = replace(
-            self._spec.context, call_id=call.id, scratch=self._spec.context.scratch / call.id.replace(".", "_")
+            self._spec.context,
+            call_id=call.id,
+            scratch=self._spec.context.scratch / call.id.replace(".", "_"),
+            in_thread=look.in_thread,
         )
         self._announce(call, prepared.tool.summary(prepared.arguments))
-        observation = await self._observe(prepared, context, intent)
-        observation = await self._spec.labels.of(prepared, observation, context.workspace)
+        observation = await look.labelled(await self._observe(prepared, context, intent))
         await self._keep(call, prepared, observation)
         if prepared.tool.effect != "pure" and await self._spec.checkpoint.written():
             await asyncio.to_thread(clear_scratch, context.scratch)

@@ -3,14 +3,18 @@
 import asyncio
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from nanobot.agent.rules import normal_path
 from nanobot.agent.tools.registry import Observation, PreparedCall
 from nanobot.agent.tools.secret_paths import SecretPaths
 from nanobot.bus.events import InboundMessage
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _FETCHES = re.compile(
     r"://|(?<![\w.-])(?:curl|wget|git\s+(?:clone|pull|fetch|submodule)|ssh|scp|sftp|rsync|ftp|nc|ncat|telnet|lynx|w3m|gh|dig|nslookup)(?![\w.-])"
@@ -35,33 +39,55 @@ class Labels:
     def __init__(self, secret_paths: SecretPaths | None = None) -> None:
         self._secret_paths = secret_paths or SecretPaths()
 
-    async def of(self, prepared: PreparedCall, observation: Observation, workspace: Path) -> Observation:
+    def look(self, prepared: PreparedCall, workspace: Path) -> "Look":
+        """Return the look at one call."""
+        return Look(self._secret_paths, prepared, workspace)
+
+
+class Look:
+    """What can be told of one call's result, by its arguments and the disk.
+
+    A change of thread costs more than the looking, so ``in_thread`` does it where the tool works anyway.
+    """
+
+    def __init__(self, secret_paths: SecretPaths, prepared: PreparedCall, workspace: Path) -> None:
+        self._secret_paths = secret_paths
+        self._prepared = prepared
+        self._workspace = workspace
+        self._found: tuple[str, str] | None = None
+
+    async def in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run the tool's work in a thread, and look."""
+
+        def both() -> T:
+            try:
+                return work(*args, **kwargs)
+            finally:
+                self._found = self._at_disk()
+
+        return await asyncio.to_thread(both)
+
+    async def labelled(self, observation: Observation) -> Observation:
         """Return the observation with its origin and its secret, as far as they can be told.
 
         What a call that never ran came to is in our words and shows nothing.
         """
         if not observation.ran:
             return observation
-        arguments = prepared.arguments.model_dump()
-        named, found = await asyncio.to_thread(self._look, prepared, arguments, observation, workspace)
-        return replace(observation, origin=observation.origin or found, secret=observation.secret or named)
+        named, origin = self._found or await asyncio.to_thread(self._at_disk)
+        tool = self._prepared.tool
+        if observation.is_error and tool.effect == "pure":
+            named = ""  # nothing was read
+        elif not named and tool.name == "grep":
+            named = await asyncio.to_thread(self._secret_paths.named_before_colon, observation.text)
+        secret = f"{tool.name} {named}" if named else ""
+        return replace(observation, origin=observation.origin or origin, secret=observation.secret or secret)
 
-    def _look(
-        self, prepared: PreparedCall, arguments: dict[str, object], observation: Observation, workspace: Path
-    ) -> tuple[str, str]:
-        """Return the secret and the origin.  Looks at the disk: all in one go, as a thread for each costs more than the looking."""
-        secret = self._secret(prepared, arguments, observation, workspace)
-        return secret, _origin(prepared, arguments, workspace)
-
-    def _secret(
-        self, prepared: PreparedCall, arguments: dict[str, object], observation: Observation, workspace: Path
-    ) -> str:
-        if observation.is_error and prepared.tool.effect == "pure":
-            return ""  # nothing was read
-        named = self._secret_paths.named_through(arguments, workspace)
-        if not named and prepared.tool.name == "grep":
-            named = self._secret_paths.named_before_colon(observation.text)
-        return f"{prepared.tool.name} {named}" if named else ""
+    def _at_disk(self) -> tuple[str, str]:
+        """Return the secret file that the call names, and the origin."""
+        arguments = self._prepared.arguments.model_dump()
+        named = self._secret_paths.named_through(arguments, self._workspace)
+        return named, _origin(self._prepared, arguments, self._workspace)
 
 
 def _origin(prepared: PreparedCall, arguments: dict[str, object], workspace: Path) -> str:

@@ -12,6 +12,7 @@ Effect classes, for what happens to a call that has no recorded result after a c
 ``opaque``      nobody can know: answered "interrupted; outcome unknown"
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
+from nanobot.agent.tools.threads import InThread
 from nanobot.bus.events import Media, Role, SessionKey
 from nanobot.messages import JsonObject
 from nanobot.session.entries import Effect
@@ -80,6 +82,7 @@ class ToolContext:
     ``Sourced`` where that one was.  ``standing`` returns what the conversation holds now.
     ``scratch`` is a private directory of this call, for files that must outlive a crash; ``session_files`` is one of the whole
     session, for what tools remember between calls (None: nothing is remembered).  They may not exist yet.
+    ``in_thread`` is where a tool does its blocking work, most of it at least: other looks at the disk join it there.
     ``media`` is where files of chats are kept (None: nowhere); ``max_file_bytes`` is the largest one that the Turn's chat takes
     (None: any).
     """
@@ -95,6 +98,7 @@ class ToolContext:
     media: Path | None = None
     max_file_bytes: int | None = None
     session_files: Path | None = None
+    in_thread: InThread = asyncio.to_thread
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ import pytest
 
 from nanobot.agent.frames import framed, unframed
 from nanobot.agent.labels import Labels, brings_others_words, file_origin
+from nanobot.agent.tools.files.paths import PathRules
+from nanobot.agent.tools.files.read import ReadFile
 from nanobot.agent.tools.registry import Observation, ToolRegistry
 from nanobot.messages import ToolCall
 from tests.fakes.agent import Echo
@@ -84,4 +86,22 @@ async def test_a_call_that_never_ran_brings_no_strangers_words(tmp_path: Path, r
     prepared = ToolRegistry([tool]).prepare_call(ToolCall("e1.0", "echo", {"text": "x"}))
     observation = Observation("Not allowed: by a rule.", is_error=True, duration_ms=0.0, ran=ran)
 
-    assert (await Labels().of(prepared, observation, tmp_path)).origin == origin
+    assert (await Labels().look(prepared, tmp_path).labelled(observation)).origin == origin
+
+
+async def test_the_disk_is_looked_at_in_the_thread_where_the_tool_works(tmp_path: Path) -> None:
+    """One change of thread serves both; also when the tool's work fails."""
+
+    def work() -> None:
+        (tmp_path / "notes.md").symlink_to(".env")
+        raise OSError("the tool's own")
+
+    prepared = ToolRegistry([ReadFile(PathRules())]).prepare_call(ToolCall("e1.0", "read_file", {"path": "notes.md"}))
+    look = Labels().look(prepared, tmp_path)
+    with pytest.raises(OSError, match="the tool's own"):
+        await look.in_thread(work)
+    (tmp_path / "notes.md").unlink()  # whoever looked again would see it gone
+
+    labelled = await look.labelled(Observation("x", is_error=False, duration_ms=0.0))
+
+    assert labelled.secret == "read_file notes.md"

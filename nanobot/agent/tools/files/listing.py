@@ -1,6 +1,5 @@
 """Looking at directories: ``list_dir``."""
 
-import asyncio
 import contextlib
 import itertools
 import os
@@ -44,7 +43,7 @@ class ListDir(BaseTool[ListDirArguments]):
 
     async def run(self, arguments: ListDirArguments, context: ToolContext) -> str | Sourced:
         """List it."""
-        return await asyncio.to_thread(self._list, arguments, context.workspace)
+        return await context.in_thread(self._list, arguments, context.workspace)
 
     def _list(self, arguments: ListDirArguments, workspace: Path) -> str | Sourced:
         path = self._rules.resolve(arguments.path, workspace)

@@ -76,7 +76,7 @@ class ApplyPatch(BaseTool[ApplyPatchArguments]):
 
     async def run(self, arguments: ApplyPatchArguments, context: ToolContext) -> str:
         """Change them."""
-        return await to_its_end(self._apply, arguments, context)
+        return await to_its_end(context.in_thread, self._apply, arguments, context)
 
     async def probe(self, arguments: ApplyPatchArguments, context: ToolContext, planned: Planned) -> Probed:
         """Compare hashes; put a half-done patch back."""

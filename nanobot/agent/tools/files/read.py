@@ -83,7 +83,7 @@ class ReadFile(BaseTool[ReadFileArguments]):
         """Read the page."""
         pages = parse_pages(arguments.pages) if arguments.pages else None
         with contextlib.ExitStack() as held:
-            looked = await to_its_end(self._look, arguments, context, held)
+            looked = await to_its_end(context.in_thread, self._look, arguments, context, held)
             text = looked.said
             if looked.document is not None:
                 file, kind = looked.document

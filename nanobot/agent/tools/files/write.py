@@ -53,7 +53,7 @@ class WriteFile(BaseTool[WriteFileArguments]):
 
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> str:
         """Write it."""
-        return await to_its_end(self._write, arguments, context)
+        return await to_its_end(context.in_thread, self._write, arguments, context)
 
     async def probe(self, arguments: WriteFileArguments, context: ToolContext, planned: Planned) -> Probed:
         """Compare hashes."""
@@ -146,7 +146,7 @@ class EditFile(BaseTool[EditFileArguments]):
 
     async def run(self, arguments: EditFileArguments, context: ToolContext) -> str:
         """Change it."""
-        return await to_its_end(self._edit, arguments, context)
+        return await to_its_end(context.in_thread, self._edit, arguments, context)
 
     async def probe(self, arguments: EditFileArguments, context: ToolContext, planned: Planned) -> Probed:
         """Compare hashes."""

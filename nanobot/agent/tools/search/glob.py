@@ -45,7 +45,7 @@ class Glob(BaseTool[GlobArguments]):
         if why := reason(found):
             raise ToolError(f"ripgrep cannot use the pattern {arguments.pattern!r}: {why}")
         names = names_in(found.output)
-        return await asyncio.to_thread(self._render, names, root, arguments, context.workspace, found.stopped)
+        return await context.in_thread(self._render, names, root, arguments, context.workspace, found.stopped)
 
     def _render(
         self, names: list[str], root: Path, arguments: GlobArguments, workspace: Path, stopped: str

@@ -86,7 +86,7 @@ class Grep(BaseTool[GrepArguments]):
     async def run(self, arguments: GrepArguments, context: ToolContext) -> str | Sourced:
         """Search.  For members of groups a directory's files with secrets are not there; of a file that is named gates decide."""
         deadline = monotonic() + TIMEOUT_S
-        root, name = await asyncio.to_thread(_target, self._rules, arguments.path, context.workspace)
+        root, name = await context.in_thread(_target, self._rules, arguments.path, context.workspace)
         names, stopped = ([name], "") if name else await _candidates(arguments, root, deadline)
         keeps_secrets = not name and context.role not in ("owner", "user")
         if keeps_secrets:
@@ -120,7 +120,9 @@ async def _search(
     """Search files that were opened inside; return what was found in them, and their names by what ripgrep calls them."""
     files: dict[int, str] = {}
     with contextlib.ExitStack() as held:
-        await to_its_end(_open_all, inside, names, files, held)  # a cancelled search still closes what the thread opens
+        await to_its_end(
+            asyncio.to_thread, _open_all, inside, names, files, held
+        )  # a cancelled search still closes what the thread opens
         if not files:
             return Found(b"", "", 1), {}
         paths = {f"/dev/fd/{fd}": name for fd, name in files.items()}
