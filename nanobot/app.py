@@ -120,6 +120,7 @@ class Nanobot:
             fetch=fetch,
             decides=decides,
             max_file_bytes=max_file_bytes,
+            config_path=config_path,
         )
         self._consolidator = Consolidator(
             models=self.models,

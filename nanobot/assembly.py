@@ -19,6 +19,7 @@ from nanobot.agent.rules import placed
 from nanobot.agent.run_stage import RunStage
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.builtin import builtin_tools
+from nanobot.agent.tools.files.paths import PathRules
 from nanobot.agent.tools.function import function_tool
 from nanobot.agent.tools.mcp.servers import McpServers
 from nanobot.agent.tools.packages import packaged_tools
@@ -73,14 +74,16 @@ def stage_of_runs(
     fetch: Fetch,
     decides: bool,
     max_file_bytes: Callable[[Route], int | None],
+    config_path: Path | None,
 ) -> RunStage:
     """Return the RUN state, and with it what makes prompts, asks people and fetches files."""
     agent = settings.agent
     zone = ZoneInfo(agent.timezone) if agent.timezone else None
+    rules = PathRules(settings.tools.restrict_to_workspace, denied=closed_places(settings, config_path))
     return RunStage(
         settings=agent,
         tools=tools,
-        builder=ContextBuilder(settings.workspace, agent.system_prompt, zone),
+        builder=ContextBuilder(settings.workspace, agent.system_prompt, zone, rules),
         scratch=settings.data_dir / "scratch",
         slots=asyncio.Semaphore(agent.concurrency),
         now=lambda: datetime.now(UTC),
@@ -115,7 +118,7 @@ def tool_registry(
     builtin = builtin_tools(
         settings.tools,
         environ=environ,
-        denied=[settings.data_dir, *([config_path] if config_path else [])],
+        denied=closed_places(settings, config_path),
         extra_roots=[media],
         default_max_chars=most_chars,
         sandbox=sandbox,
@@ -132,6 +135,11 @@ def tool_registry(
         sources=mcp.sources,
         absent=mcp.absent,
     )
+
+
+def closed_places(settings: Settings, config_path: Path | None) -> tuple[Path, ...]:
+    """Return what nothing that a model chooses may read: our data and our configuration."""
+    return (settings.data_dir, *([config_path] if config_path else []))
 
 
 def as_tool(given: Tool[Any] | Callable[..., object]) -> Tool[Any]:

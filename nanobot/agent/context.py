@@ -2,16 +2,25 @@
 
 The system prompt is built at a cut and frozen until the next one, so nothing in it may change with the time.  What does change (the
 local time, the channel, who speaks) stands in a block at the end of each user message, written once, when the message is taken up.
+
+The workspace's files are opened as the file tools open them: what a command may write there must not show the model what a command
+may not read, nor hold anything up.
 """
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from pathlib import Path
 
+from nanobot.agent.tools.files.opening import missing
+from nanobot.agent.tools.files.paths import PathRules
 from nanobot.bus.events import InboundMessage, Media
+from nanobot.errors import ToolError
 from nanobot.messages import ImagePart, Message, Part, TextPart, UserMessage, clean_text
 from nanobot.session.entries import EntryId
+
+log = logging.getLogger(__name__)
 
 IDENTITY = """\
 You are nanobot, a personal agent that lives in a chat. You act for the person you talk to, with the tools you are given.
@@ -44,11 +53,13 @@ class ContextBuilder:
         workspace: the directory that tools work in, and where AGENTS.md, SOUL.md and USER.md may lie.
         extra: the configured addition to the system prompt.
         zone: the local time zone; None is the system's.
+        rules: what may be read, as for the file tools.
     """
 
     workspace: Path
     extra: str = ""
     zone: tzinfo | None = None
+    rules: PathRules = field(default_factory=PathRules)
 
     def build_system_prompt(self, *, room_chars: int = len(_FILES) * _MOST_CHARS) -> str:
         """Return the system prompt as it is now.  Reads files: call it off the event loop.
@@ -59,8 +70,32 @@ class ContextBuilder:
         parts = [IDENTITY, f"Your workspace is {self.workspace}. Relative paths are relative to it."]
         if self.extra:
             parts.append(self.extra)
-        parts += [_section(name, text) for name in _FILES if (text := _read(self.workspace / name, most))]
+        parts += filter(None, (self._section(name, most) for name in _FILES))
         return clean_text("\n\n".join(parts))
+
+    def _section(self, name: str, most: int) -> str:
+        try:
+            text = self._read(name, most)
+        except ToolError as error:
+            log.warning("the workspace's %s is not told to the model: %s", name, error)
+            return f"[{name} of the workspace was not read: {error}]"
+        return f"# {name} (from the workspace)\n\n{text}" if text else ""
+
+    def _read(self, name: str, most: int) -> str:
+        """Return a file of the workspace, cut; empty if there is none.
+
+        Raises:
+            ToolError: it may not be read, or is no regular file.
+        """
+        if missing(self.workspace / name):
+            return ""
+        _, file = self.rules.open(name, self.workspace)
+        with file:
+            data = file.read(4 * most + 8)  # bytes; a character has four at most
+        text = data.decode("utf-8-sig", "replace")
+        if len(text) <= most:
+            return text.strip()
+        return text[:most].rstrip() + f"\n[{name} is longer; only its first {most} characters are shown]"
 
     def build_messages(self, history: Sequence[Message], current: UserMessage) -> list[Message]:
         """Return the initial messages: history, then the current user message."""
@@ -97,21 +132,6 @@ class ContextBuilder:
         if jobs:
             parts.append(f"background jobs: {_one_line(jobs, _MOST_NEWS_CHARS)}")
         return f"[{' · '.join(parts)}]"
-
-
-def _section(name: str, text: str) -> str:
-    return f"# {name} (from the workspace)\n\n{text}"
-
-
-def _read(path: Path, most: int) -> str:
-    try:
-        with path.open(encoding="utf-8-sig", errors="replace") as file:
-            text = file.read(most + 1)
-    except OSError:
-        return ""
-    if len(text) <= most:
-        return text.strip()
-    return text[:most].rstrip() + f"\n[{path.name} is longer; only its first {most} characters are shown]"
 
 
 def _offset(local: datetime) -> str:

@@ -1,11 +1,13 @@
 """What the model is told: the system prompt, and each user message as the log holds it."""
 
+import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from nanobot.agent.context import ContextBuilder
+from nanobot.agent.tools.files.paths import PathRules
 from nanobot.bus.events import InboundMessage, Media, Route
 from nanobot.messages import ImagePart, UserMessage, user_text
 
@@ -114,6 +116,35 @@ def test_a_workspace_without_files_is_fine(tmp_path: Path) -> None:
 
     assert "# AGENTS.md" not in ContextBuilder(tmp_path).build_system_prompt()
     assert ContextBuilder(tmp_path / "gone").build_system_prompt()
+
+
+def test_g02_a_link_in_the_workspace_tells_the_model_nothing_from_outside(tmp_path: Path) -> None:
+    """A command that may only write the workspace cannot have what lies outside read by way of AGENTS.md and its like."""
+    workspace, secret = tmp_path / "ws", tmp_path / "config.yaml"
+    workspace.mkdir()
+    secret.write_text("api_key: s3cret")
+    (workspace / "AGENTS.md").symlink_to(secret)
+    (workspace / "notes.md").write_text("Be kind.")
+    (workspace / "SOUL.md").symlink_to("notes.md")
+    (workspace / "USER.md").symlink_to(tmp_path / "gone")
+    inside = PathRules(restrict=False, denied=(secret,))
+
+    for prompt in (builder.build_system_prompt() for builder in (ContextBuilder(workspace), _with(workspace, inside))):
+        assert "s3cret" not in prompt
+        assert "[AGENTS.md of the workspace was not read: " in prompt
+        assert "Be kind." in prompt
+        assert "USER.md" not in prompt
+
+
+def test_a_fifo_in_a_files_place_holds_nothing_up(tmp_path: Path) -> None:
+    """What is no regular file is said to be unread; nobody waits for it."""
+    os.mkfifo(tmp_path / "USER.md")
+
+    assert "[USER.md of the workspace was not read: " in ContextBuilder(tmp_path).build_system_prompt()
+
+
+def _with(workspace: Path, rules: PathRules) -> ContextBuilder:
+    return ContextBuilder(workspace, rules=rules)
 
 
 def test_the_current_message_comes_last() -> None:

@@ -160,6 +160,16 @@ def is_closed(info: os.stat_result, walls: Walls) -> bool:
     return walls.closed_after(info, before=False) or (stat.S_ISREG(info.st_mode) and walls.hides(info))
 
 
+def missing(path: Path) -> bool:
+    """Return whether there is nothing at a path, not even a link that leads somewhere."""
+    try:
+        os.lstat(path)
+        os.stat(path)
+    except OSError as error:
+        return error.errno in (errno.ENOENT, errno.ENOTDIR)
+    return False
+
+
 def closed_reason(name: str) -> str:
     """Return why what belongs to nanobot itself is not opened."""
     return f"{name!r} belongs to nanobot itself (configuration or data) and is closed to tools."
