@@ -107,7 +107,7 @@ class Access:
         """
         if origin.is_bot:
             return Refused("it comes from a bot")
-        role = self.roles.get(origin.sender)
+        role = None if origin.sender.startswith("-") else self.roles.get(origin.sender)  # no group is a person
         if role is None and origin.is_group and origin.chat in self.roles:
             role = "member"
         if origin.is_group and not self._is_meant(mentions_me, answers_me):

@@ -244,6 +244,19 @@ async def test_d28_edits_follow_the_setting(tmp_path: Path) -> None:
         assert [message.replaces for message in rig.accepted[1:]] == [rig.accepted[0].id] * (len(expected) - 1)
 
 
+async def test_d28_an_edit_that_changes_nothing_runs_nothing(tmp_path: Path) -> None:
+    """Telegram tells of an edit also when it made a preview, or changed what bots do not see; nobody asked anything anew."""
+    async with Rig(tmp_path, edits="rerun") as rig:
+        message = rig.server.push_text(1, "see https://example.org")["message"]
+        await rig.heard(1)
+        for date, text in ((60, message["text"]), (70, "see it"), (80, "see it")):
+            rig.server.push_update({"edited_message": message | {"text": text, "edit_date": 1_700_000_000 + date}})
+        rig.server.push_text(1, "next")
+        await rig.heard(3)
+
+    assert [message.text for message in rig.accepted] == ["see https://example.org", "see it", "next"]
+
+
 async def test_d28_an_edit_of_a_message_that_still_waits_takes_its_place(tmp_path: Path) -> None:
     """Who writes and corrects while the bot is away is understood as they meant it, once."""
     async with Rig(tmp_path, listens=False) as rig:

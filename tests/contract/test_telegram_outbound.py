@@ -121,6 +121,17 @@ async def test_d13_a_reply_target_that_is_gone_does_not_matter(tmp_path: Path) -
     ]
 
 
+async def test_d13_a_reply_that_is_refused_for_whatever_reason_goes_out_as_a_message(tmp_path: Path) -> None:
+    """Words of Telegram's that we do not know cost the reply, never the answer."""
+    async with Rig(tmp_path) as rig:
+        rig.server.push_text(-5, "@test_bot hi", from_id=1)
+        rig.server.fail("sendMessage", status=400, description="Bad Request: REPLY_SOMETHING_NEW")
+        await rig.answer("all the same", chat="-5", reply_to="999")
+
+    mine = [seen for seen in rig.server.chat(-5).visible if seen.by_bot]
+    assert [(seen.text, seen.reply_to) for seen in mine] == [("all the same", None)]
+
+
 async def test_d14_a_topic_that_is_gone_does_not_lose_the_answer(tmp_path: Path) -> None:
     """It goes to the chat; a topic that is there gets its own."""
     async with Rig(tmp_path) as rig:

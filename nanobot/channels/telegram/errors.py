@@ -67,13 +67,17 @@ _BY_TEXT: tuple[tuple[str, type[ChannelError]], ...] = (
     ("message to edit not found", TargetGone),
     ("message can't be edited", TargetGone),
     ("message to delete not found", TargetGone),
+    ("reply_message_id_invalid", ReplyGone),  # before the ids of messages to edit, which end it
     ("message_id_invalid", TargetGone),
     ("entities", StyleRefused),
     ("replied not found", ReplyGone),
+    ("to reply not found", ReplyGone),
     ("reply message not found", ReplyGone),
     ("thread not found", TopicGone),
     ("topic_closed", TopicGone),
     ("topic_deleted", TopicGone),
+    ("topic_id_invalid", TopicGone),
+    ("thread_id_invalid", TopicGone),
     ("chat not found", ChatGone),
     ("rights to send photos", SendRejected),  # but perhaps text
     ("rights to send documents", SendRejected),
@@ -81,6 +85,14 @@ _BY_TEXT: tuple[tuple[str, type[ChannelError]], ...] = (
     ("have no rights to send", ChatGone),
     ("not enough rights", ChatGone),
     ("user is deactivated", ChatGone),
+    ("user_deactivated", ChatGone),
+    ("user_is_blocked", ChatGone),
+    ("peer_id_invalid", ChatGone),
+    ("chat was deactivated", ChatGone),
+    ("chat_admin_required", ChatGone),
+    ("administrator rights", ChatGone),
+    ("chat_restricted", ChatGone),
+    ("channel_private", ChatGone),
 )
 
 

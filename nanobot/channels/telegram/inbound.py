@@ -14,9 +14,10 @@ from telegram.constants import ChatType
 
 from nanobot.bus.events import InboundMessage, Media, Role, Route, session_key
 from nanobot.channels.access import Origin
-from nanobot.channels.telegram.parts import attachments, described, origin_name, quoted, typed
+from nanobot.channels.telegram.parts import attachments, described, made_by_bot, origin_name, quoted, typed
 
 MAX_NAME_CHARS = 64
+_GROUPS = (ChatType.GROUP, ChatType.SUPERGROUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,8 @@ def read_update(update: Update, me: Me) -> Incoming:
     if update.message is not None:
         return _message(update.message, me)
     if update.edited_message is not None:
+        if update.edited_message.location is not None:
+            return Ignored("a place that somebody shares while they move")
         said = _message(update.edited_message, me)
         edited = update.edited_message.edit_date
         return replace(said, edited_at=int(edited.timestamp()) if edited else 0) if isinstance(said, Said) else said
@@ -115,7 +118,7 @@ def to_inbound(channel: str, said: Said, *, role: Role, session_chat: str | None
 def _whose(note: str) -> str:
     """Return whose words a note brings in, besides the sender's and ours."""
     first = note.partition("⟧")[0].removeprefix("⟦")
-    brings = first.startswith(("forwarded from ", "in reply to ")) and first != "in reply to you"
+    brings = first.startswith(("forwarded from ", "in reply to ", "made by the bot ")) and first != "in reply to you"
     return first if brings else ""
 
 
@@ -151,8 +154,8 @@ def _message(message: Message, me: Me) -> Incoming:
     moved = _moved(message)
     if moved is not None:
         return moved
-    sender = message.from_user
-    if sender is None or message.is_automatic_forward:
+    origin = _origin_of(message)
+    if origin is None or message.is_automatic_forward:
         return Ignored("a message without a person behind it")
     entities = {**message.parse_entities(), **message.parse_caption_entities()}
     text = message.text or message.caption or ""
@@ -165,11 +168,11 @@ def _message(message: Message, me: Me) -> Incoming:
     reply = message.reply_to_message
     answers_me = reply is not None and reply.from_user is not None and reply.from_user.id == me.id
     return Said(
-        origin=_origin(sender, message.chat),
+        origin=origin,
         message_id=message.message_id,
         at=message.date,
         text=typed(_without_my_name(text, me)),
-        notes=tuple(filter(None, (origin_name(message, clean_name), quoted(message, me.id, clean_name), *notes))),
+        notes=(*_whence(message, me), *notes),
         command=command,
         topic=_topic(message),
         media=media,
@@ -177,6 +180,12 @@ def _message(message: Message, me: Me) -> Incoming:
         mentions_me=command is not None or any(_is_me(entity, part, me) for entity, part in entities.items()),
         answers_me=answers_me and not _is_topic_root(message),
     )
+
+
+def _whence(message: Message, me: Me) -> tuple[str, ...]:
+    """Return the notes on whose words a message brings."""
+    found = origin_name(message, clean_name), made_by_bot(message, clean_name), quoted(message, me.id, clean_name)
+    return tuple(filter(None, found))
 
 
 def _moved(message: Message) -> Moved | None:
@@ -188,7 +197,12 @@ def _moved(message: Message) -> Moved | None:
 
 
 def _command(message: Message, entities: dict[MessageEntity, str], me: Me) -> str | None:
-    """Return the command's text if this is one for us; empty if it is for another bot, None if it is none."""
+    """Return the command's text if this is one for us; empty if it is for another bot, None if it is none.
+
+    What somebody passes on is no command of theirs: they did not write it.
+    """
+    if message.forward_origin is not None or message.via_bot is not None:
+        return None
     text = _without_my_name(message.text or "", me)
     if not text.startswith("/"):
         return None
@@ -228,6 +242,19 @@ def _is_topic_root(message: Message) -> bool:
     """Every message of a topic "replies" to the one that opened it."""
     reply = message.reply_to_message
     return reply is not None and reply.forum_topic_created is not None
+
+
+def _origin_of(message: Message) -> Origin | None:
+    """Return who wrote a message; None if nobody did.
+
+    Anonymous administrators and people who write as a channel come with a bot of Telegram's in their place; they are known by the
+    group or the channel they stand for.
+    """
+    sender, behind = message.from_user, message.sender_chat
+    if behind is not None and message.chat.type in _GROUPS:
+        name = clean_name(behind.effective_name or "somebody")
+        return Origin(sender=str(behind.id), chat=str(message.chat.id), is_group=True, name=name)
+    return None if sender is None else _origin(sender, message.chat)
 
 
 def _origin(sender: User, chat: Chat) -> Origin:

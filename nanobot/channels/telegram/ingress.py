@@ -44,6 +44,7 @@ ALBUM_WAIT_S = 0.6
 ALBUM_WAITS_MAX = 10
 ACCEPT_TRIES = 6
 KEPT_ALBUMS = 256
+KEPT_TEXTS = 1_024
 URGENT = ("/stop", "/approve", "/deny", "/restart")
 
 
@@ -97,6 +98,7 @@ class Ingress:
         self._listens = listens
         self._lanes: dict[str, _Lane] = {}
         self._albums: OrderedDict[str, set[int]] = OrderedDict()
+        self._read_as: OrderedDict[tuple[str, int], object] = OrderedDict()
         self.open: dict[int, None] = {}
         self.changed = asyncio.Event()
 
@@ -192,11 +194,23 @@ class Ingress:
             return
         if said.edited_at is not None and not self._reruns_edits:
             return
+        news = [self._is_news(piece) for piece in pieces]
+        if not any(news):
+            return
         chat = self._ports.session_chat(said.origin.chat)
         message = to_inbound(self._name, said, role=verdict.role, session_chat=chat)
         message = self._unless_late(said, pieces, message)
         if not await self._ports.intercept(said, message):
             await self._hand_over(message)
+
+    def _is_news(self, said: Said) -> bool:
+        """Say whether an edit changed anything that is read: Telegram also tells of previews and of what bots do not see."""
+        key, content = (said.origin.chat, said.message_id), (said.text, said.notes, len(said.media))
+        known = self._read_as.pop(key, None)
+        self._read_as[key] = content
+        while len(self._read_as) > KEPT_TEXTS:
+            self._read_as.popitem(last=False)
+        return said.edited_at is None or known != content
 
     def _unless_late(self, said: Said, pieces: list[Said], message: InboundMessage) -> InboundMessage:
         """Give a piece that comes after its album was taken in an id of its own: it is no duplicate."""

@@ -165,6 +165,9 @@ class Outbox:
             case _ if not way.is_plain and way.rendered.entities:
                 log.warning("channel %s: %s; the text goes out without styles", self._name, error)
                 return replace(way, rendered=replace(way.rendered, entities=()), is_plain=True)
+            case _ if way.reply_to is not None:  # whatever it is about the message that is answered, the answer counts
+                log.info("channel %s: %s; the text goes out without being a reply", self._name, error)
+                return replace(way, reply_to=None)
             case _:
                 raise error
 

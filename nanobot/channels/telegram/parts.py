@@ -70,6 +70,23 @@ def described(message: Message) -> list[str]:
         notes.append(f"⟦poll {typed(message.poll.question)}: {typed(options)}⟧")
     if message.dice is not None:
         notes.append(f"⟦{message.dice.emoji} shows {message.dice.value}⟧")
+    return notes + _unopened(message)
+
+
+def _unopened(message: Message) -> list[str]:
+    """Return, in brackets, what bots are told of but cannot open: without a word, whoever sent it would wait for an answer."""
+    notes: list[str] = []
+    if message.checklist is not None:
+        tasks = " / ".join(task.text for task in message.checklist.tasks)
+        notes.append(f"⟦checklist {typed(message.checklist.title)}: {typed(tasks)}⟧")
+    if message.story is not None:
+        notes.append("⟦a story, which bots cannot see⟧")
+    if message.paid_media is not None:
+        notes.append("⟦paid media, which bots cannot see⟧")
+    if message.game is not None:
+        notes.append(f"⟦game {typed(message.game.title)}⟧")
+    if message.invoice is not None:
+        notes.append(f"⟦invoice {typed(message.invoice.title)}⟧")
     return notes
 
 
@@ -91,6 +108,11 @@ def origin_name(message: Message, clean_name: Callable[[str], str]) -> str:
     return f"⟦forwarded from {name}⟧"
 
 
+def made_by_bot(message: Message, clean_name: Callable[[str], str]) -> str:
+    """Return, in brackets, which bot somebody had make this message (inline); empty if they wrote it themselves."""
+    return f"⟦made by the bot {clean_name(message.via_bot.full_name)}⟧" if message.via_bot is not None else ""
+
+
 def quoted(message: Message, my_id: int, clean_name: Callable[[str], str]) -> str:
     """Return what a message answers to, as quoted lines under a line in brackets; empty if it answers to nothing."""
     reply = message.reply_to_message
@@ -108,7 +130,7 @@ def quoted(message: Message, my_id: int, clean_name: Callable[[str], str]) -> st
 
 
 def _media(kind: MediaKind, ref: str, name: str, media_type: str | None, size: int | None) -> Media:
-    return Media(kind, ref=ref, name=name, media_type=media_type or "", size_bytes=size)
+    return Media(kind, ref=ref, name=typed(name), media_type=media_type or "", size_bytes=size)
 
 
 def _of_set(name: str | None) -> str:
