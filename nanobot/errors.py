@@ -24,6 +24,7 @@
     │  ├─ SendFailed                may work later
     │  ├─ SendRejected              never will
     │  └─ FileUnavailable           a file that came with a message cannot be had
+    ├─ NotUndone                    files of a Turn cannot be taken back; says which and why
     └─ TurnStopped                  why a running Turn was stopped
 """
 
@@ -180,6 +181,10 @@ class SendRejected(ChannelError):
 
 class FileUnavailable(ChannelError):
     """A file that came with a message cannot be had.  The text is written for the model: a few words that say why."""
+
+
+class NotUndone(NanobotError):
+    """The files of a Turn cannot be taken back; the text says which and why."""
 
 
 class TurnStopped(NanobotError):

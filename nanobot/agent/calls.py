@@ -19,7 +19,7 @@ from nanobot.agent.spec import AgentRunSpec, ToolEvent
 from nanobot.agent.tools.base import MAX_SHOWN, Planned, ToolContext, short_name
 from nanobot.agent.tools.registry import Observation, PreparedCall
 from nanobot.agent.tools.results import Fitted, fit
-from nanobot.agent.undo import clear_scratch
+from nanobot.agent.tools.scratch import clear_scratch
 from nanobot.bus.events import Media
 from nanobot.bus.runtime_events import ToolFinished, ToolStarted
 from nanobot.errors import ToolError

@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from nanobot.agent.approvals import Decision
 from nanobot.agent.patterns import from_json
-from nanobot.agent.undo import NotUndone
 from nanobot.bus.events import Role
 from nanobot.bus.runtime_events import Usage
+from nanobot.errors import NotUndone
 from nanobot.messages import JsonObject, ToolMessage, UserMessage
 from nanobot.session.manager import Session
 

@@ -30,9 +30,9 @@ from nanobot.agent.spec import AgentRunResult, AgentRunSpec
 from nanobot.agent.taking import steering
 from nanobot.agent.tools.base import Sourced, Standing, ToolContext
 from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.tools.scratch import prune_scratch
 from nanobot.agent.tools.shell.jobs import Jobs
 from nanobot.agent.turn import Running, TurnContext
-from nanobot.agent.undo import file_changes, prune_scratch, take_back
 from nanobot.agent.watched import WatchedEmit
 from nanobot.bus.events import Route
 from nanobot.messages import ToolCall, UserMessage
@@ -226,6 +226,8 @@ class RunStage:
         Raises:
             NotUndone: nothing was changed; the text says why.
         """
+        from nanobot.agent.undo import file_changes, take_back  # lazily: for a command
+
         entries = reversed(await session.read(limit=_SEARCHED_ENTRIES))
         changes = file_changes(entries, turn=turn, scratch=self._scratch_of(session) / turn)
         paths = await asyncio.to_thread(take_back, changes)

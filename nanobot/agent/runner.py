@@ -38,7 +38,6 @@ from nanobot.messages import (
     user_text,
 )
 from nanobot.providers.base import LLMProvider, LLMRequest, LLMResponse, counted_tokens
-from nanobot.providers.faults import refuses_extras, refuses_images
 from nanobot.session.entries import EntryId
 
 _MOST_ROOM = 4  # times max_tokens that an answer may get after calls were cut off
@@ -171,6 +170,9 @@ class _Run:
         try:
             return await self.send()
         except (ContextOverflow, BadRequest) as error:
+            # lazily: whoever maps a server's errors has loaded it
+            from nanobot.providers.faults import refuses_extras, refuses_images
+
             if refuses_images(error) and self.leave_out_images():
                 return await self.send()
             if refuses_extras(error) and self.leave_out_extras():

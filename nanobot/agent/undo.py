@@ -5,24 +5,17 @@ neither as the Turn left it nor as it was before has been changed by somebody el
 is doing it once, so a crash between the files and the log's line for the undo is harmless.
 """
 
-import shutil
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from nanobot.agent.tools.files.changes import KEPT, FileChange, current_sha256, old_content, put_back, recorded
+from nanobot.agent.tools.files.changes import FileChange, current_sha256, old_content, put_back, recorded
 from nanobot.agent.tools.files.writing import Version, read_version, remove, write_atomic
-from nanobot.errors import NanobotError, ToolError
+from nanobot.errors import NotUndone, ToolError
 from nanobot.messages import ToolMessage
 from nanobot.session.entries import Entry, Finished, Intent, Step
 
-KEPT_TURNS = 20  # per session: how far back old contents and outputs of commands are kept
 _MAX_BYTES = 1 << 30
-
-
-class NotUndone(NanobotError):
-    """The files cannot be taken back; the text says which and why."""
 
 
 def file_changes(entries: Iterable[Entry], *, turn: str, scratch: Path) -> list[FileChange]:
@@ -75,35 +68,6 @@ def take_back(changes: Sequence[FileChange]) -> list[Path]:
             _put(path, version)
         raise NotUndone(f"{error}".rstrip(".")) from error
     return [path for path, _ in undone]
-
-
-def clear_scratch(call: Path) -> None:
-    """Remove what a call kept for a crash, once its result is written: the raw output of a command may hold secrets.
-
-    The old content of a file stays, for an undo.  Blocks; what cannot be removed goes with its Turn.
-    """
-    with suppress(OSError):
-        for path in call.iterdir():
-            if not path.name.startswith(KEPT):
-                path.unlink(missing_ok=True)
-        call.rmdir()  # only if nothing was kept
-
-
-def prune_scratch(directory: Path, *, last_turn: int) -> None:
-    """Remove what calls of earlier Turns left behind in a session's scratch directory; old contents after a while.  Blocks.
-
-    Of the Turns before ``last_turn``, also what calls kept that were stopped or whose results the disk refused for a time.
-    """
-    try:
-        turns = list(directory.iterdir())
-    except OSError:
-        return
-    for path in turns:
-        if path.name[:1] == "t" and path.name[1:].isdigit() and int(path.name[1:]) <= last_turn - KEPT_TURNS:
-            shutil.rmtree(path, ignore_errors=True)
-        elif path.name != f"t{last_turn}" and path.is_dir():
-            for call in path.iterdir():
-                clear_scratch(call)
 
 
 def _needs_undo(change: FileChange) -> bool:

@@ -11,8 +11,6 @@ from dataclasses import asdict
 
 from nanobot.bus.events import Media
 from nanobot.bus.runtime_events import RuntimeEvent, TurnFinished
-from nanobot.channels.terminal.text import printable
-from nanobot.channels.terminal.view import View
 from nanobot.cli.bot import Bot, Result
 from nanobot.cli.streams import is_shown, write_err, write_out
 
@@ -111,18 +109,26 @@ def _print(result: Result | None, *, as_json: bool) -> None:
     if as_json:
         write_out(as_json_line(result) + "\n")
     elif result.content:
-        text = printable(result.content) if is_shown() else result.content
+        text = _printable(result.content) if is_shown() else result.content
         write_out(text if text.endswith("\n") else text + "\n")
     for media in () if as_json else result.files:
-        write_err(f"file: {printable(media.path)} ({printable(media.name)})\n")
+        write_err(f"file: {_printable(media.path)} ({_printable(media.name)})\n")
     if result.error:
-        write_err(f"nanobot: {printable(result.error)}\n")
+        write_err(f"nanobot: {_printable(result.error)}\n")
+
+
+def _printable(text: str) -> str:
+    from nanobot.channels.terminal.text import printable  # lazily: an answer that goes elsewhere stays as it is
+
+    return printable(text)
 
 
 class _Progress:
     """Shows tool calls on stderr, for a person who waits."""
 
     def __init__(self, session_key: str) -> None:
+        from nanobot.channels.terminal.view import View  # lazily: for a terminal
+
         self._key = session_key
         self._view = View()
 
@@ -131,4 +137,4 @@ class _Progress:
             return
         for segment in self._view.take(event, at=time.monotonic()):
             if segment.kind in ("tool", "failed tool", "notice"):
-                write_err(printable(segment.text) + "\n")
+                write_err(_printable(segment.text) + "\n")

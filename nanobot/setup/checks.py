@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from nanobot.agent.tools.packages import packaged_tools
 from nanobot.agent.tools.sandbox.advice import advice
-from nanobot.agent.tools.sandbox.ready import Kind
+from nanobot.agent.tools.sandbox.state import Kind
 from nanobot.agent.tools.search.ripgrep import find_rg
 from nanobot.agent.tools.settings import BUILTIN_TOOLS
 from nanobot.channels.telegram.settings import TelegramSettings

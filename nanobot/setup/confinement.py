@@ -4,8 +4,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from nanobot.agent.tools.sandbox.ready import State
 from nanobot.agent.tools.sandbox.sandbox import Sandbox
+from nanobot.agent.tools.sandbox.state import State
 from nanobot.config.settings import Settings
 
 

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from nanobot.agent.tools.files.changes import FileChange
 from nanobot.agent.tools.files.patch import ApplyPatch
 from nanobot.agent.tools.files.paths import PathRules
 from nanobot.agent.tools.files.write import EditFile, WriteFile
+from nanobot.agent.tools.scratch import prune_scratch
 from nanobot.agent.tools.shell.command import Launcher
 from nanobot.agent.tools.shell.exec import Exec
 from nanobot.agent.tools.shell.jobs import Jobs
-from nanobot.agent.undo import FileChange, NotUndone, prune_scratch, take_back
+from nanobot.agent.undo import take_back
+from nanobot.errors import NotUndone
 from tests.fakes.agent import Agent
 from tests.fakes.provider import Step, calls, says
 

@@ -14,10 +14,10 @@ from typing import cast
 
 from nanobot.agent.tools.base import Planned, Probed
 from nanobot.agent.tools.files.writing import Version, read_version, remove, write_atomic
+from nanobot.agent.tools.scratch import KEPT
 from nanobot.errors import ToolError
 from nanobot.messages import JsonObject
 
-KEPT = "before"  # begins the names of files in a scratch directory that hold old contents
 _MAX_KEPT_BYTES = 10 << 20
 _MAX_PROBED_BYTES = 1 << 30
 

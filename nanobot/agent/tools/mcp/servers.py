@@ -6,24 +6,25 @@ Nothing here waits for a server unless somebody asks for it: the daemon starts, 
 import asyncio
 import importlib.util
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.mcp.names import label_of, server_label
-from nanobot.agent.tools.mcp.remote import Body, Listing, Serve
-from nanobot.agent.tools.mcp.server import Backoff, Server
 from nanobot.agent.tools.mcp.settings import McpServerSettings, McpSettings
-from nanobot.agent.tools.mcp.tools import GetPrompt, ListResources, ReadResource, absent_tool, remote_tools
 from nanobot.errors import ConfigError
+
+if TYPE_CHECKING:
+    from nanobot.agent.tools.mcp.remote import Body, Listing, Serve
+    from nanobot.agent.tools.mcp.server import Backoff, Server
 
 LOGINS = "mcp"
 """The directory of OAuth logins, below the data directory."""
 
 Replace = Callable[[str, Sequence[Tool[Any]]], None]
-Connect = Callable[[str, McpServerSettings], Serve]
+Connect = Callable[[str, McpServerSettings], "Serve"]
 
 
 class McpServers:
@@ -49,23 +50,36 @@ class McpServers:
         data_dir: Path,
         redact: Callable[[str], str],
         connect: Connect | None = None,
-        backoff: Backoff = Backoff(),  # noqa: B008  # frozen
+        backoff: "Backoff | None" = None,
     ) -> None:
         enabled = {name: one for name, one in settings.servers.items() if one.enabled}
         if enabled and connect is None and importlib.util.find_spec("mcp") is None:
             raise ConfigError("tools.mcp.servers: this needs one more package: pip install 'nanobot[mcp]'")
-        connect = connect or sdk_connect(workspace=workspace, data_dir=data_dir)
         self._wait_s = settings.wait_s
         self._began = time.monotonic()
         self._replace: Replace | None = None
-        self._servers = {
+        self._servers: dict[str, Server] = {}
+        if enabled:
+            connect = connect or sdk_connect(workspace=workspace, data_dir=data_dir)
+            self._servers = self._made(enabled, connect, redact, backoff)
+
+    def _made(
+        self,
+        enabled: Mapping[str, McpServerSettings],
+        connect: Connect,
+        redact: Callable[[str], str],
+        backoff: "Backoff | None",
+    ) -> "dict[str, Server]":
+        from nanobot.agent.tools.mcp.server import Backoff, Server  # lazily: only where there are servers
+
+        return {
             name: Server(
                 name,
                 one,
                 connect(name, one),
                 listed=lambda listing, name=name: self._listed(name, listing),
                 redact=redact,
-                backoff=backoff,
+                backoff=backoff or Backoff(),
             )
             for name, one in enabled.items()
         }
@@ -78,7 +92,11 @@ class McpServers:
     def tools(self) -> list[Tool[Any]]:
         """Return the tools that are there however the servers are."""
         servers = self._servers
-        return [ListResources(servers), ReadResource(servers), GetPrompt(servers)] if servers else []
+        if not servers:
+            return []
+        from nanobot.agent.tools.mcp.tools import GetPrompt, ListResources, ReadResource  # lazily, as above
+
+        return [ListResources(servers), ReadResource(servers), GetPrompt(servers)]
 
     def start(self, replace_tools: Replace) -> None:
         """Begin to start them; ``replace_tools`` is told each server's tools whenever they change."""
@@ -109,7 +127,11 @@ class McpServers:
         """Return what stands in for a tool that is not there because its server is not up, or has changed it."""
         label = server_label(name)
         server = next((one for one in self._servers.values() if label and label_of(one.name) == label), None)
-        return absent_tool(server, name) if server is not None else None
+        if server is None:
+            return None
+        from nanobot.agent.tools.mcp.tools import absent_tool  # lazily, as above
+
+        return absent_tool(server, name)
 
     def lines(self) -> list[str]:
         """Return a line on each."""
@@ -119,7 +141,9 @@ class McpServers:
         """Return each one's name, state (``starting``, ``up`` or ``down``) and line."""
         return [(server.name, server.condition.word, server.line()) for server in self._servers.values()]
 
-    def _listed(self, name: str, listing: Listing) -> None:
+    def _listed(self, name: str, listing: "Listing") -> None:
+        from nanobot.agent.tools.mcp.tools import remote_tools  # lazily, as above
+
         server = self._servers[name]
         tools, left_out = remote_tools(server)
         server.listing = replace(listing, left_out={**listing.left_out, **left_out})
@@ -135,8 +159,8 @@ def source_of(server: str) -> str:
 def sdk_connect(*, workspace: Path, data_dir: Path) -> Connect:
     """Return the real way to connect, which loads the SDK when it is first used, in a thread."""
 
-    def connect(name: str, settings: McpServerSettings) -> Serve:
-        async def serve(body: Body) -> None:
+    def connect(name: str, settings: McpServerSettings) -> "Serve":
+        async def serve(body: "Body") -> None:
             session, oauth = await asyncio.to_thread(_sdk)
             await session.serve(
                 name,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from nanobot.agent.tools.sandbox.ready import State
+from nanobot.agent.tools.sandbox.state import State
 
 # A setting of the kernel that forbids namespaces to ordinary users, its forbidding value, and what allows them.
 _SETTINGS = (

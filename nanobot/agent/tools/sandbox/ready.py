@@ -1,4 +1,4 @@
-"""A sandbox that is set up for one workspace and was tried, and what can be said of it to people."""
+"""A sandbox that is set up for one workspace and was tried."""
 
 import os
 import platform
@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from nanobot.agent.tools.sandbox import machine
 from nanobot.agent.tools.sandbox.cgroups import make_groups
@@ -22,42 +21,12 @@ from nanobot.agent.tools.sandbox.launch import (
     landlock_orders,
 )
 from nanobot.agent.tools.sandbox.policy import Policy, Unusable
+from nanobot.agent.tools.sandbox.state import State
 from nanobot.agent.tools.shell.command import Launch
 from nanobot.errors import ToolError
 
-Kind: TypeAlias = Literal["bwrap", "landlock", "none", "off"]
-
 _TRIAL_S = 10.0
 _HERE = Path(__file__).parent
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What keeps commands in: ``bwrap``, ``landlock``, ``none`` (nothing works) or ``off`` (nobody wants it).
-
-    ``why`` says what was tried and failed, a reason a line; ``bwrap`` is the program that works.  ``is_lost``: nothing works, but
-    something did before in this process.
-    """
-
-    kind: Kind
-    why: tuple[str, ...] = ()
-    bwrap: str = ""
-    is_lost: bool = False
-
-    @property
-    def text(self) -> str:
-        """One line for people."""
-        match self.kind:
-            case "bwrap":
-                return f"bubblewrap ({self.bwrap})"
-            case "landlock":
-                return f"Landlock, without namespaces ({'; '.join(self.why)})" if self.why else "Landlock"
-            case "off":
-                return "off, by tools.sandbox.mode: commands run with your rights"
-            case "none" if self.is_lost:
-                return f"none works any more ({'; '.join(self.why)}): commands are refused until one does"
-            case "none":
-                return f"none works here ({'; '.join(self.why)}): each command is asked for"
 
 
 @dataclass(frozen=True, slots=True)

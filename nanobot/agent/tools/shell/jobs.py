@@ -16,14 +16,15 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from nanobot.agent.tools.shell.command import Launch
-from nanobot.agent.tools.shell.outcome import how
-from nanobot.agent.tools.shell.supervised import Ended, Input, Supervised, read_record
 from nanobot.bus.events import SessionKey
 from nanobot.errors import ToolError
 from nanobot.session.files import stem
+
+if TYPE_CHECKING:
+    from nanobot.agent.tools.shell.supervised import Ended, Input, Supervised
 
 _NOTE = "job"  # the name of the file that says what a job is
 _KEPT = 10  # records of jobs that are over, in each session
@@ -49,8 +50,8 @@ class Job:
 
     note: JobNote
     directory: Path
-    supervised: Supervised | None = None
-    ended: Ended | None = None
+    supervised: "Supervised | None" = None
+    ended: "Ended | None" = None
     told: bool = False  # that it is over
 
     @property
@@ -78,7 +79,21 @@ class Job:
             return "lost: nanobot was restarted or its supervisor killed; how it ended is unknown"
         if self.ended.reason == "stopped":
             return f"ended with the restart of nanobot, after {_duration(self.ended.duration_s)}"
+        from nanobot.agent.tools.shell.outcome import how  # lazily: for calls
+
         return how(self.ended, self.note.limit_s)
+
+    @property
+    def standing(self) -> str:
+        """For the model: its state, and what to do if it waits."""
+        how_sure = "waits" if self.waits == "certain" else "seems to wait"
+        hint = f"; it {how_sure} for input: answer with exec_input({self.id!r}, ...) or end it with exec_kill"
+        return f"{self.id} {self.state}{hint if self.waits else ''}"
+
+    @property
+    def description(self) -> str:
+        """For the model: how it stands, and what it is."""
+        return f"{self.standing} · in {self.note.cwd} · {self.note.command}"
 
     @property
     def line(self) -> str:
@@ -107,18 +122,20 @@ class Jobs:
 
     # -- beginning -------------------------------------------------------------------------------------------------------------
 
-    async def start(self, launch: Launch, note: JobNote, key: SessionKey, *, stdin: Input) -> Job:
+    async def start(self, launch: Launch, note: JobNote, key: SessionKey, *, stdin: "Input") -> Job:
         """Start a job.
 
         Raises:
             ToolError: too many run already.
         """
+        from nanobot.agent.tools.shell.supervised import Supervised  # lazily: for calls
+
         with self._room(key):
             directory = await asyncio.to_thread(self._prepare, key, note, None)
             supervised = await Supervised.start(launch, directory, stdin=stdin, timeout_s=note.limit_s)
             return self._add(key, Job(note, directory, supervised))
 
-    async def adopt(self, supervised: Supervised, note: JobNote, key: SessionKey) -> Job:
+    async def adopt(self, supervised: "Supervised", note: JobNote, key: SessionKey) -> Job:
         """Make a job of a foreground command: it has no time limit any more, and its record moves here.
 
         Raises:
@@ -164,8 +181,7 @@ class Jobs:
             await job.supervised.until(lambda: False)
         finally:
             await job.supervised.end()
-            record = await asyncio.to_thread(read_record, job.directory)
-            job.ended = record[0] if record else None
+            job.ended = await asyncio.to_thread(_ended, job.directory)
 
     # -- looking ---------------------------------------------------------------------------------------------------------------
 
@@ -273,8 +289,14 @@ def past_job(directory: Path) -> Job | None:
         note = JobNote(**cast("dict[str, Any]", json.loads((directory / _NOTE).read_bytes())))
     except (OSError, ValueError, TypeError):
         return None
+    return Job(note, directory, ended=_ended(directory))
+
+
+def _ended(directory: Path) -> "Ended | None":
+    from nanobot.agent.tools.shell.supervised import read_record  # lazily: for calls
+
     record = read_record(directory)
-    return Job(note, directory, ended=record[0] if record else None)
+    return record[0] if record else None
 
 
 def job_id(call_id: str) -> str:

@@ -42,11 +42,6 @@ class Extractor:
         self._script = script
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
-    @property
-    def longest_s(self) -> float:
-        """How long ``extract`` takes at most, once it is its turn."""
-        return 2 * self._limit_s + 2
-
     async def extract(self, kind: Kind, data: bytes) -> Extracted:
         """Return the text; a page that is too much for the good way is read in the plain one.
 

@@ -1,14 +1,18 @@
 """The web tools' part of the configuration."""
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from nanobot.agent.tools.web.targets import AllowList, parse_allowed
 from nanobot.providers.settings import Key, Seconds, Url
+
+if TYPE_CHECKING:
+    from nanobot.agent.tools.web.targets import AllowList
 
 
 def _entry(value: str) -> str:
+    from nanobot.agent.tools.web.targets import parse_allowed  # lazily: for those who open something inside
+
     parse_allowed(value)
     return value
 
@@ -57,6 +61,8 @@ class WebSettings(BaseModel):
     search: SearchSettings = SearchSettings()
 
     @property
-    def allow(self) -> AllowList:
+    def allow(self) -> "AllowList":
         """The entries of ``allow_hosts``, read."""
+        from nanobot.agent.tools.web.targets import AllowList, parse_allowed  # lazily: for calls
+
         return AllowList(tuple(map(parse_allowed, self.allow_hosts)))

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from urllib.parse import quote, urljoin
 
-import idna
-
 from nanobot.agent.tools.web.addresses import Address, Network
 from nanobot.errors import ToolError
 
@@ -214,6 +212,8 @@ def _host(text: str) -> tuple[str, Address | None]:
 def _ascii(text: str) -> str:
     if text.isascii():
         return text.lower()
+    import idna  # lazily: its tables take 0.6 MB, and few names need them
+
     try:
         return idna.encode(text, uts46=True).decode().lower()
     except (idna.IDNAError, UnicodeError):

@@ -9,8 +9,8 @@ import pytest
 from nanobot.agent.bare import bare_context
 from nanobot.agent.gates import Allow, Ask
 from nanobot.agent.tools.sandbox.advice import advice, concern
-from nanobot.agent.tools.sandbox.ready import Kind, State
 from nanobot.agent.tools.sandbox.sandbox import Sandbox
+from nanobot.agent.tools.sandbox.state import Kind, State
 from nanobot.agent.tools.shell.exec import ExecArguments
 from nanobot.agent.unsandboxed import AskUnsandboxed
 from nanobot.messages import ToolCall
