@@ -50,6 +50,7 @@ class Heads:
     def __init__(self, settled: Callable[[], Awaitable[None]] = _at_once) -> None:
         self._settled = settled
         self._known: OrderedDict[tuple[str, EntryId], FrozenHead] = OrderedDict()
+        self._newest: tuple[tuple[ToolSpec, ...], bytes] = ((), _written(()))
 
     async def current(self, session: Session, builder: ContextBuilder, tools: ToolRegistry, model: Model) -> FrozenHead:
         """Return the session's head; freeze a new one where there is none or our own tools have changed."""
@@ -88,11 +89,16 @@ class Heads:
         specs, sources = tools.specs(), tuple(sorted(tools.sources))
         entry = session.log.new_id()
         try:
-            blobs = await session.put_blob(system.encode()), await session.put_blob(_written(specs))
+            blobs = await asyncio.gather(session.put_blob(system.encode()), session.put_blob(self._written(specs)))
             session.append(Head(id=entry, system=blobs[0], tools=blobs[1], model=model.ref, sources=sources))
         except DiskRefused:
             pass  # this Turn runs from memory; the next one freezes again
         return self._remember(session, FrozenHead(entry, system, specs))
+
+    def _written(self, specs: tuple[ToolSpec, ...]) -> bytes:
+        if self._newest[0] is not specs:  # they are the same object as long as they are the same tools
+            self._newest = (specs, _written(specs))
+        return self._newest[1]
 
     def _remember(self, session: Session, head: FrozenHead) -> FrozenHead:
         self._known[session.key, head.entry] = head

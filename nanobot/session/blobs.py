@@ -1,4 +1,8 @@
-"""Bytes that lie beside a session's log: full results, prompts, pre-images.  Named by their sha256; private to the session."""
+"""Bytes that lie beside a session's log: full results, prompts, pre-images.  Named by their sha256; private to the session.
+
+Sessions begin with the same prompt and the same tools: the same bytes in another session are a second name for one file, which is
+there already and synced.
+"""
 
 import hashlib
 import os
@@ -14,6 +18,7 @@ from nanobot.session.entries import BlobId
 from nanobot.session.files import Layout
 
 _ID = re.compile(r"[0-9a-f]{64}")
+_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class Blobs:
     dir_syncs: DirSyncs
     sync: bool
     named: set[Path] = field(default_factory=set[Path])  # folders whose own names this process has synced
+    kept: dict[BlobId, Path] = field(default_factory=dict[BlobId, Path])  # synced files; some threads share it
 
     def put(self, key: SessionKey, data: bytes) -> BlobId:
         """Keep the bytes, safe on the disk when this returns.
@@ -34,13 +40,16 @@ class Blobs:
         """
         blob = hashlib.sha256(data).hexdigest()
         folder = self.at.blob_dir(key)
-        make_dirs(self.disk, folder, sync=self.sync)
-        if self._has(folder / blob, len(data)):
+        make_dirs(self.disk, folder, sync=False)
+        if self._has(folder / blob, len(data)) or self._linked(folder / blob):
             os.utime(folder / blob)  # it is new again, for ``prune``
         else:
             self._write(folder, blob, data)
         if self.sync:  # also for one that was there: its name may be younger than the last sync
             self._sync_names(folder)
+        self.kept[blob] = folder / blob
+        if len(self.kept) > _KEPT:
+            self.kept.clear()
         return blob
 
     def get(self, key: SessionKey, blob: BlobId) -> bytes:
@@ -85,16 +94,29 @@ class Blobs:
         return removed
 
     def _sync_names(self, folder: Path) -> None:
-        above = () if folder in self.named else (self.at.blobs, self.at.data_dir)
-        for each in (folder, *above):
-            self.dir_syncs.sync(each)
-        self.named.add(folder)
+        """Sync the blob's name, and once in this process the names of the folders above it: who made them may have died since."""
+        self.dir_syncs.sync(folder)
+        for each in (folder, self.at.blobs):
+            if each not in self.named:
+                self.dir_syncs.sync(each.parent)
+                self.named.add(each)
 
     def _has(self, path: Path, size: int) -> bool:
         try:
             return path.stat().st_size == size
         except FileNotFoundError:
             return False
+
+    def _linked(self, path: Path) -> bool:
+        """Say whether the blob has this name too now.  Where that cannot be, it is written once more."""
+        kept = self.kept.get(path.name)
+        if kept is None:
+            return False
+        try:
+            self.disk.link(kept, path)
+        except OSError:
+            return False
+        return True
 
     def _write(self, folder: Path, blob: BlobId, data: bytes) -> None:
         temporary = folder / f".{blob}.{os.getpid()}.{os.urandom(4).hex()}"

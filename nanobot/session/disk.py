@@ -51,6 +51,10 @@ class Disk:
         """Put a file in another's place, at once or not at all."""
         os.replace(old, new)
 
+    def link(self, old: Path, new: Path) -> None:
+        """Give a file a second name, which must be free."""
+        os.link(old, new)
+
     def unlink(self, path: Path) -> None:
         """Remove a file; one that is not there is fine."""
         path.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nanobot.session.disk import Disk
 
-OPS = ("open", "write", "fsync", "truncate", "rename", "unlink", "mkdir", "pread")
+OPS = ("open", "write", "fsync", "truncate", "rename", "link", "unlink", "mkdir", "pread")
 
 
 class FaultyDisk(Disk):
@@ -73,6 +73,10 @@ class FaultyDisk(Disk):
         self._meet("rename")
         super().rename(old, new)
 
+    def link(self, old: Path, new: Path) -> None:
+        self._meet("link")
+        super().link(old, new)
+
     def unlink(self, path: Path) -> None:
         self._meet("unlink")
         super().unlink(path)
@@ -122,7 +126,7 @@ class PowerDisk(FaultyDisk):
                 self._kept[inode] = self._without_lost(inode, path.read_bytes())
 
     def unlink(self, path: Path) -> None:
-        inode = path.stat().st_ino if path.exists() else 0
+        inode = path.stat().st_ino if path.exists() and path.stat().st_nlink == 1 else 0
         super().unlink(path)
         with self._guard:
             self._lost.pop(inode, None)  # the number will be given out again

@@ -8,7 +8,8 @@ of its path; a ``!`` before one makes an exception, and the last pattern that fi
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import cast
 
@@ -60,15 +61,25 @@ class SecretPaths:
     """
 
     def __init__(self, patterns: Iterable[str] = DEFAULT) -> None:
-        self._patterns = tuple((one.removeprefix("!").lower(), not one.startswith("!")) for one in patterns)
+        named = [(one.removeprefix("!").lower(), not one.startswith("!")) for one in patterns]
+        self._patterns = tuple((pattern, pattern.count("/") + 1, counts) for pattern, counts in named)
+
+    @cached_property
+    def _any(self) -> tuple[tuple[int, re.Pattern[str]], ...]:
+        """All patterns of a depth in one: most paths fit none, and looking for each takes five times as long."""
+        depths = sorted({depth for _, depth, _ in self._patterns})
+        fitting = ([translate(pattern) for pattern, at, _ in self._patterns if at == depth] for depth in depths)
+        return tuple((depth, re.compile("|".join(each))) for depth, each in zip(depths, fitting, strict=True))
 
     def is_secret(self, path: str) -> bool:
         """Say whether a file of this name or path holds secrets."""
         parts = PurePosixPath(path.replace("\\", "/").lower()).parts
+        ends = {depth: "/".join(parts[-depth:]) for depth, _ in self._any if len(parts) >= depth}
+        if not any(depth in ends and pattern.match(ends[depth]) for depth, pattern in self._any):
+            return False
         found = False
-        for pattern, counts in self._patterns:
-            depth = pattern.count("/") + 1
-            if len(parts) >= depth and fnmatchcase("/".join(parts[-depth:]), pattern):
+        for pattern, depth, counts in self._patterns:
+            if depth in ends and fnmatchcase(ends[depth], pattern):
                 found = counts
         return found
 

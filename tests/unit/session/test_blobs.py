@@ -1,5 +1,6 @@
 """Bytes beside the log."""
 
+import errno
 import hashlib
 import os
 import time
@@ -123,3 +124,40 @@ def test_a_blob_that_comes_again_is_new_again(blobs: Blobs) -> None:
 def test_pruning_a_session_without_blobs_does_nothing(blobs: Blobs) -> None:
     """Most sessions never cut a result."""
     assert blobs.prune("nobody", keep=(), max_age_s=0, max_bytes=0, now=0) == 0
+
+
+def test_the_same_bytes_in_another_session_are_one_file(blobs: Blobs, disk: FaultyDisk) -> None:
+    """Every session begins with the same prompt: it is not written again, and stays when the other session goes."""
+    blob = blobs.put("one", b"prompt")
+    writes, syncs = disk.calls["write"], disk.calls["fsync"]
+    blobs.put("two", b"prompt")
+
+    assert disk.calls["write"] == writes
+    assert disk.calls["fsync"] - syncs == 2  # the folder, and its own name
+    (blobs.at.blob_dir("one") / blob).unlink()
+    assert blobs.get("two", blob) == b"prompt"
+    assert blobs.put("three", b"prompt") == blob
+    assert blobs.get("three", blob) == b"prompt"
+
+
+def test_where_a_file_cannot_have_two_names_it_is_written_again(blobs: Blobs, disk: FaultyDisk) -> None:
+    """Some file systems have no links, and others not that many."""
+    disk.refuse(errno.EMLINK, "link")
+    blob = blobs.put("one", b"prompt")
+    blobs.put("two", b"prompt")
+
+    assert blobs.get("two", blob) == b"prompt"
+
+
+def test_a_second_name_survives_a_power_cut(tmp_path: Path) -> None:
+    """It is synced like a file of its own."""
+    disk = PowerDisk(tmp_path / "disk")
+    at = Layout(tmp_path / "disk" / "data")
+    at.blobs.mkdir(parents=True)
+    sync_dir(disk, tmp_path / "disk")  # the writer's part
+    blobs = Blobs(disk=disk, at=at, dir_syncs=DirSyncs(disk), sync=True)
+    blobs.put("one", b"prompt")
+    blob = blobs.put("two", b"prompt")
+    disk.cut_power(tmp_path / "after")
+
+    assert (Layout(tmp_path / "after" / "data").blob_dir("two") / blob).read_bytes() == b"prompt"
