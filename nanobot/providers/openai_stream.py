@@ -151,7 +151,7 @@ class OpenAIFold:
         if refusal:
             self._finish = "refusal"
             pieces.append(("text", clean(refusal)))
-        if self._calls.take(delta.get("tool_calls")):
+        if self._calls.take(delta.get("tool_calls") or delta.get("function_call")):  # its older name: one call alone
             self.progress += 1
             self.thinks = False
         return self._show(pieces)
@@ -240,8 +240,15 @@ def _usage(raw: dict[str, object]) -> Usage:
 
 def _raise_error(holder: dict[str, object]) -> None:
     error = holder.get("error")
+    if not error and (holder.get("object") == "error" or _is_bare_error(holder)):
+        error = holder  # vLLM and others send the error itself where a chunk is expected
     if error:
         raise ServerFault(fault_of(error))
+
+
+def _is_bare_error(chunk: dict[str, object]) -> bool:
+    says = isinstance(chunk.get("message") or chunk.get("detail"), str)
+    return says and not chunk.keys() & {"choices", "delta", "finish_reason"}
 
 
 def fault_of(error: object, *, status: int | None = None) -> Fault:

@@ -155,7 +155,9 @@ def as_text(value: object) -> str:
 
 
 def as_count(value: object) -> int:
-    """Return the value if it is a whole number of at least 0, else 0."""
+    """Return the value if it is a whole number of at least 0, else 0; some servers write 12.0."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return value if isinstance(value, int) and value > 0 else 0
 
 

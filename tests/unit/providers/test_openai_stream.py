@@ -211,3 +211,39 @@ def test_content_as_parts() -> None:
     response, _, _ = fold(delta(content=parts), delta("stop"))
 
     assert (response.text, response.reasoning) == ("yes", "hm")
+
+
+def test_a_call_under_its_older_name_is_a_call() -> None:
+    """Servers that still speak of ``function_call`` are understood: the call comes in pieces, alone."""
+    response, _, _ = fold(
+        delta(function_call={"name": "exec", "arguments": '{"command"'}),
+        delta(function_call={"arguments": ': "ls"}'}),
+        delta("function_call"),
+    )
+
+    assert (response.tool_calls, response.finish) == ((ToolCallRequest("exec", {"command": "ls"}),), "tool_calls")
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"object": "error", "message": "prompt is too long", "type": "BadRequestError", "code": 400},
+        {"message": "prompt is too long", "code": 400},
+        {"detail": "prompt is too long", "status": 400, "code": 400},
+    ],
+)
+def test_an_error_in_the_place_of_a_chunk_is_an_error(chunk: dict[str, Any]) -> None:
+    """A server that says what is wrong in the middle of a stream is heard, whatever frame it puts around it."""
+    with pytest.raises(ServerFault) as caught:
+        OpenAIFold().feed(chunk)
+
+    assert (caught.value.fault.text, caught.value.fault.status) == ("prompt is too long", 400)
+
+
+def test_counts_may_be_written_as_fractions() -> None:
+    """12.0 tokens are 12; null, text and what is below zero are none."""
+    usage = {"prompt_tokens": 12.0, "completion_tokens": -3, "prompt_tokens_details": {"cached_tokens": "7"}}
+    response, _, _ = fold(delta(content="hi"), delta("stop"), {"choices": [], "usage": usage})
+
+    assert response.usage is not None
+    assert (response.usage.input_tokens, response.usage.output_tokens, response.usage.cached_tokens) == (12, 0, 0)
