@@ -5,11 +5,13 @@ not from the files and settings it was once made of.  What changed meanwhile tak
 or the configuration names other sources of tools, that is a cut of its own: a model must not call what is no longer there.
 
 What a source brings comes and goes by itself, as servers do.  That is no cut: the list stays as it was frozen, a call of what is
-not there gets an error that says so, and what is new waits for the next cut.
+not there gets an error that says so, and what is new waits for the next cut.  Nor may it crowd out the conversation: together, what
+sources bring gets a share of the window, the small ones first, and what has no place is named in the prompt and by ``/status``.
 """
 
 import asyncio
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from typing import cast
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.models import Model
+from nanobot.agent.tokens import estimate_tools
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.errors import DiskRefused
 from nanobot.messages import JsonObject
@@ -24,7 +27,11 @@ from nanobot.providers.base import ToolSpec
 from nanobot.session.entries import EntryId, Head
 from nanobot.session.manager import Session
 
+log = logging.getLogger(__name__)
+
 _REMEMBERED = 64
+_TOOLS_SHARE = 0.4  # of the window, for what sources bring
+_NAMED = 20
 _FILES_SHARE = 0.75  # characters of the workspace's files per token of the window: about a quarter of it
 
 
@@ -55,10 +62,10 @@ class Heads:
     async def current(self, session: Session, builder: ContextBuilder, tools: ToolRegistry, model: Model) -> FrozenHead:
         """Return the session's head; freeze a new one where there is none or our own tools have changed."""
         head = session.log.head
-        frozen = await self._load(session, head, tools) if head else None
+        frozen = await self._load(session, head, tools, model) if head else None
         return frozen or await self._freeze(session, builder, tools, model)
 
-    async def _load(self, session: Session, head: Head, tools: ToolRegistry) -> FrozenHead | None:
+    async def _load(self, session: Session, head: Head, tools: ToolRegistry, model: Model) -> FrozenHead | None:
         known = self._known.get((session.key, head.id))
         if known is None:
             try:
@@ -70,23 +77,28 @@ class Heads:
         own = tuple(spec for spec in known.specs if not spec.source)
         if own != tools.own_specs() or frozenset(head.sources) != tools.sources:
             return None
+        if len(fitting(known.specs, model.window)) < len(known.specs):
+            return None  # frozen for a model with a larger window
         present = {spec.name: spec for spec in tools.specs()}  # the same objects for all sessions: each is encoded once
         specs = tuple(present[s.name] if present.get(s.name) == s else s for s in known.specs)
         return self._remember(session, FrozenHead(head.id, known.system, specs))
 
-    def waiting(self, session: Session, tools: ToolRegistry) -> Sequence[str]:
-        """Return the names of tools that are not in the session's head as they are now, as far as that head is in memory."""
+    def waiting(self, session: Session, tools: ToolRegistry, model: Model) -> Sequence[str]:
+        """Return the names of tools that a new head would have and the session's has not, as far as that is in memory."""
         head = session.log.head
         known = self._known.get((session.key, head.id)) if head else None
         if known is None:
             return ()
         frozen = set(map(_identity, known.specs))
-        return [spec.name for spec in tools.specs() if _identity(spec) not in frozen]
+        return [spec.name for spec in fitting(tools.specs(), model.window) if _identity(spec) not in frozen]
 
     async def _freeze(self, session: Session, builder: ContextBuilder, tools: ToolRegistry, model: Model) -> FrozenHead:
         await self._settled()
         system = await asyncio.to_thread(builder.build_system_prompt, room_chars=int(model.window * _FILES_SHARE))
-        specs, sources = tools.specs(), tuple(sorted(tools.sources))
+        specs, sources = fitting(tools.specs(), model.window), tuple(sorted(tools.sources))
+        if note := crowded(tools.specs(), model.window):
+            log.warning("session %r: %s", session.key, note)
+            system = f"{system}\n\n[{note}]"
         entry = session.log.new_id()
         try:
             blobs = await asyncio.gather(session.put_blob(system.encode()), session.put_blob(self._written(specs)))
@@ -106,6 +118,34 @@ class Heads:
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return head
+
+
+def fitting(specs: Sequence[ToolSpec], window: int) -> tuple[ToolSpec, ...]:
+    """Return the tools that a model with this window is offered, in their order: all of ours, and of the others what has room."""
+    room = window * _TOOLS_SHARE
+    brought = [spec for spec in specs if spec.source]
+    if estimate_tools(brought) <= room:
+        return tuple(specs)
+    kept: set[str] = set()
+    for spec in sorted(brought, key=lambda one: estimate_tools([one])):
+        room -= estimate_tools([spec])
+        if room < 0:
+            break
+        kept.add(spec.name)
+    return tuple(spec for spec in specs if not spec.source or spec.name in kept)
+
+
+def crowded(specs: Sequence[ToolSpec], window: int) -> str:
+    """Say which tools have no room in this window, and what to do about it; empty if all have."""
+    offered = {spec.name for spec in fitting(specs, window)}
+    names = [spec.name for spec in specs if spec.name not in offered]
+    if not names:
+        return ""
+    shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return (
+        f"{len(names)} tools of MCP servers are not offered, as they would take too much of this model's window: {shown}. "
+        "`tools.mcp.servers.<name>.tools` names those that are wanted"
+    )
 
 
 def _identity(spec: ToolSpec) -> tuple[str, str, str]:

@@ -15,7 +15,7 @@ from nanobot.agent.closing import Split, closing_results, noticed, owed_to, told
 from nanobot.agent.command_lines import back_line, command_line, status_of
 from nanobot.agent.commands import CommandContext, Outcome
 from nanobot.agent.fetching import without_files
-from nanobot.agent.head import Heads
+from nanobot.agent.head import Heads, crowded
 from nanobot.agent.labels import origins_of
 from nanobot.agent.models import Model, Models
 from nanobot.agent.passes import govern
@@ -291,8 +291,8 @@ class Stages:
                 model,
                 view=govern(session.messages, self.run_stage.boundaries(session)),
                 running=running,
-                waiting=self.heads.waiting(session, self.run_stage.tools),
-                notes=self.notes(),
+                waiting=self.heads.waiting(session, self.run_stage.tools, model),
+                notes=[*self.notes(), *filter(None, [crowded(self.run_stage.tools.specs(), model.window)])],
             ),
             stop=stop,
             jobs=lambda: [job.line for job in self.run_stage.jobs.running(session.key)],

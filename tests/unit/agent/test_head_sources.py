@@ -86,3 +86,36 @@ async def test_other_sources_in_the_configuration_make_a_new_head() -> None:
 
         assert offered(again) == [["echo", "mcp_other_one"]]
         assert [head.sources for head in await heads(again)] == [(SOURCE,), ("mcp other",)]
+
+
+async def test_tools_without_end_do_not_crowd_out_the_conversation() -> None:
+    """A server whose tools would fill the window costs those that have no room, and they are named; the person is answered."""
+    many = [tool(f"mcp_time_{number:03}", "word " * 2_000) for number in range(100)]
+    async with Agent([says("1"), says("2")], tools=[Echo()], sources=[SOURCE], window=32_000) as agent:
+        agent.registry.replace(SOURCE, [*many, tool("mcp_time_small")])
+        answer = await agent.ask("q1")
+        status = await agent.ask("/status")
+        (request,) = agent.provider.requests
+
+    assert answer.error is None
+    assert {"echo", "mcp_time_small"} < {spec.name for spec in request.tools}
+    assert 2 < len(request.tools) < 12
+    assert "tools of MCP servers are not offered" in request.system
+    assert "tools of MCP servers are not offered" in status.content
+    assert "wait for the next cut" not in status.content
+
+
+async def test_a_smaller_model_gets_fewer_tools() -> None:
+    """A head that was frozen for a larger window is made anew when the conversation goes on with a smaller one."""
+    many = [tool(f"mcp_time_{number:03}", "word " * 2_000) for number in range(20)]
+    async with Agent([says("1")], sources=[SOURCE], window=128_000) as agent:
+        agent.registry.replace(SOURCE, many)
+        await agent.ask("q1")
+    again = agent.after_restart([says("2")], window=32_000)
+    async with again:
+        again.registry.replace(SOURCE, many)
+        answer = await again.ask("q2")
+
+        assert answer.error is None
+        assert len(offered(agent)[0]) == 20
+        assert len(offered(again)[0]) < 10
