@@ -94,9 +94,7 @@ class Nanobot:
         self.sessions = SessionManager(self._store, owner=owner())
         self._media = settings.data_dir / "media"
         self.sandbox = command_sandbox(settings, environ=environ, config_path=config_path, media=self._media)
-        self.mcp = McpServers(
-            settings.tools.mcp, workspace=settings.workspace, data_dir=settings.data_dir, redact=redact
-        )
+        self.mcp = McpServers(settings.tools.mcp, data_dir=settings.data_dir, redact=redact)
         own = [as_tool(tool) for tool in tools]
         self._own_tools = {tool.name for tool in own}
         self.jobs = background_jobs(settings)

@@ -2,10 +2,8 @@
 
 import asyncio
 import logging
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from nanobot.agent.tools.base import Tool
@@ -36,9 +34,6 @@ async def _offers(settings: Settings) -> Sequence[Offer]:
     longest_s = max((one.start_timeout_s for one in mcp.servers.values()), default=0.0)
     servers = McpServers(
         mcp.model_copy(update={"wait_s": longest_s + 1.0}),
-        workspace=settings.workspace
-        if settings.workspace.is_dir()
-        else Path(tempfile.gettempdir()),  # before a first start
         data_dir=settings.data_dir,
         redact=Redactor(secrets_in(settings)),
     )

@@ -202,6 +202,16 @@ async def test_g05_a_server_gets_its_own_environment_only(tmp_path: Path, monkey
     assert set(environ) - {"FAKE_TOKEN"} <= {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LC_CTYPE", "PWD"}
 
 
+async def test_a_server_does_not_run_where_the_model_writes(tmp_path: Path) -> None:
+    """Python and npx run what lies in their directory: a server's own is in the data directory, and closed to others."""
+    async with rig(tmp_path, {"it": scripted(tmp_path / "it"), "there": scripted(tmp_path / "there", cwd=tmp_path)}):
+        place, chosen = ((tmp_path / name / "cwd").read_text() for name in ("it", "there"))
+
+    assert place == str(tmp_path / "data/servers/it")
+    assert Path(place).stat().st_mode & 0o077 == 0
+    assert chosen == str(tmp_path)
+
+
 async def test_secrets_in_results_and_errors_are_taken_out(tmp_path: Path) -> None:
     """A server that shows what it was given does not show it to the model."""
     async with rig(tmp_path, {"it": scripted(tmp_path / "it", secret=SECRET)}, secrets=[SECRET]) as it:

@@ -67,9 +67,7 @@ async def rig(
     """Run the servers for the block, once each has come up or failed."""
     home.mkdir(exist_ok=True, parents=True)
     redact = Redactor(secrets)
-    found = McpServers(
-        McpSettings(servers=servers), workspace=home, data_dir=home / "data", redact=redact, backoff=backoff
-    )
+    found = McpServers(McpSettings(servers=servers), data_dir=home / "data", redact=redact, backoff=backoff)
     registry = ToolRegistry(found.tools(), redact=redact, sources=found.sources, absent=found.absent)
     running = Rig(found, registry)
     found.start(running.replace)

@@ -45,6 +45,7 @@ def main(directory: Path, manner: str) -> None:
         manner = (directory / "manner").read_text()
     with (directory / "starts").open("a") as file:
         file.write(f"{os.getpid()}\n")
+    (directory / "cwd").write_text(str(Path.cwd()))
     (directory / "environ").write_text(json.dumps(dict(os.environ)))
     script = Script(secret=os.environ.get("FAKE_TOKEN", ""))
     match manner:

@@ -60,7 +60,7 @@ async def login(
         logins = Logins(directory, show=shown, returned=returned)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await serve(name, wanted, look, workspace=directory, media=directory, logins=logins)
+                await serve(name, wanted, look, place=directory, media=directory, logins=logins)
         except TimeoutError:
             raise Lost("nobody logged in in time") from None
     return found[0]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LOGINS = "mcp"
 """The directory of OAuth logins, below the data directory."""
+PLACES = "servers"
+"""The directory of the places where commands run, below the data directory."""
 
 Replace = Callable[[str, Sequence[Tool[Any]]], None]
 Connect = Callable[[str, McpServerSettings], "Serve"]
@@ -33,8 +35,7 @@ class McpServers:
     Args:
         settings: the ``tools.mcp`` part of the configuration.
         connect: makes a way to connect to one; the real one when None.
-        workspace: where commands run.
-        data_dir: where logins and files are kept.
+        data_dir: where logins and files are kept, and where commands run.
         redact: takes secrets out of what servers say of themselves.
         backoff: how patiently servers are started again.
 
@@ -46,7 +47,6 @@ class McpServers:
         self,
         settings: McpSettings,
         *,
-        workspace: Path,
         data_dir: Path,
         redact: Callable[[str], str],
         connect: Connect | None = None,
@@ -60,7 +60,7 @@ class McpServers:
         self._replace: Replace | None = None
         self._servers: dict[str, Server] = {}
         if enabled:
-            connect = connect or sdk_connect(workspace=workspace, data_dir=data_dir)
+            connect = connect or sdk_connect(data_dir=data_dir)
             self._servers = self._made(enabled, connect, redact, backoff)
 
     def _made(
@@ -156,7 +156,7 @@ def source_of(server: str) -> str:
     return f"mcp {server}"
 
 
-def sdk_connect(*, workspace: Path, data_dir: Path) -> Connect:
+def sdk_connect(*, data_dir: Path) -> Connect:
     """Return the real way to connect, which loads the SDK when it is first used, in a thread."""
 
     def connect(name: str, settings: McpServerSettings) -> "Serve":
@@ -166,7 +166,7 @@ def sdk_connect(*, workspace: Path, data_dir: Path) -> Connect:
                 name,
                 settings,
                 body,
-                workspace=workspace,
+                place=data_dir / PLACES / name,
                 media=data_dir / "media",
                 logins=oauth.Logins(data_dir / LOGINS),
             )

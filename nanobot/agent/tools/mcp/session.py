@@ -41,7 +41,7 @@ logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it logs a traceback for w
 
 
 async def serve(
-    name: str, settings: McpServerSettings, body: Body, *, workspace: Path, media: Path, logins: Logins
+    name: str, settings: McpServerSettings, body: Body, *, place: Path, media: Path, logins: Logins
 ) -> None:
     """Connect to the server ``name``, run ``body`` with the connection, and leave nothing behind.
 
@@ -49,7 +49,7 @@ async def serve(
         name: as configured.
         settings: the server's.
         body: what to do with the connection; its end is the connection's.
-        workspace: where a command runs that names no other place.
+        place: where a command runs that names no other directory; it is made.  What lies in it may be run: it is nobody else's.
         media: where files are kept that a server sends.
         logins: what is known of OAuth logins.
 
@@ -60,7 +60,7 @@ async def serve(
     try:
         async with AsyncExitStack() as stack:
             if settings.url is None:
-                stdio = StdioTransport(_program(name, settings, workspace))
+                stdio = StdioTransport(await asyncio.to_thread(_program, name, settings, place))
                 transport: _Transport = stdio
             else:
                 transport = await _remote(stack, name, settings, logins)
@@ -92,15 +92,20 @@ def _lost(error: Exception | None, stdio: StdioTransport | None) -> Lost:
     return Lost(f"{fault_of(error)}{words}")
 
 
-def _program(name: str, settings: McpServerSettings, workspace: Path) -> Program:
+def _program(name: str, settings: McpServerSettings, place: Path) -> Program:
     assert settings.command is not None
+    if settings.cwd is None:
+        try:
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise Lost(f"its directory {place} cannot be made: {error.strerror}", reached=False) from None
     given = {key: value.get_secret_value() for key, value in settings.env.items()}
     return Program(
         name=name,
         command=settings.command,
         args=settings.args,
         env={**get_default_environment(), **given},
-        cwd=settings.cwd or workspace,
+        cwd=settings.cwd or place,
     )
 
 

@@ -51,7 +51,9 @@ class McpServerSettings(BaseModel):
     command: str | None = Field(default=None, min_length=1, description="the program; found along PATH")
     args: tuple[str, ...] = ()
     env: dict[EnvName, SecretStr] = Field(default_factory=dict)
-    cwd: Path | None = Field(default=None, description="where it runs; the workspace when null")
+    cwd: Path | None = Field(
+        default=None, description="where it runs; a directory of its own in the data directory when null"
+    )
     url: Url | None = None
     transport: Literal["http", "sse"] = Field(default="http", description="of a url")
     headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
