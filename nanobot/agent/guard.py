@@ -33,7 +33,7 @@ def guard(setting: Outward, call: ToolCall, arguments: Mapping[str, object], fac
     """Judge an outward call of a conversation; ``is_said``: its address was written by an owner or a user."""
     if setting == "allow" or not (facts.outward and facts.untrusted and facts.secrets):
         return Allow()
-    if is_said or sends_nothing(arguments):
+    if is_said or sends_nothing(call.name, arguments):
         return Allow()
     why = (
         f"this conversation holds words of others ({_some(facts.untrusted)}) and secrets ({_some(facts.secrets)}), "
@@ -42,12 +42,17 @@ def guard(setting: Outward, call: ToolCall, arguments: Mapping[str, object], fac
     return Deny(why) if setting == "deny" else Ask(f"May {call.name} run?", why=why, is_guard=True)
 
 
-def sends_nothing(arguments: Mapping[str, object]) -> bool:
-    """Say whether a call is a command that can neither send anything nor run code that it did not bring."""
-    command = arguments.get("command")
-    if not isinstance(command, str) or not is_plain(command):
-        return False
+def sends_nothing(tool: str, arguments: Mapping[str, object]) -> bool:
+    """Say whether a call is a command that can neither send anything nor run code that it did not bring.
+
+    Only of ``exec`` is it known what ``command`` is: other tools take arguments that mean nothing to them.
+    """
+    command = arguments.get("command") if tool == "exec" else None
+    if not isinstance(command, str) or not is_plain(command) or arguments.get("env"):
+        return False  # variables such as PATH, BASH_ENV and LD_PRELOAD make any program run another
     words = command.split()
+    if words[:1] == ["sort"] and any(word.startswith("--c") for word in words):
+        return False  # --compress-program, by any of its short forms
     return bool(words) and words[0] in _QUIET
 
 

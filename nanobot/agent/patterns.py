@@ -1,10 +1,12 @@
 """What "always" means: the calls that a person allows together with the one they were asked about.  Pure.
 
 A command of plain words stands for those that begin with the same words, up to the first that is no option (``git push``,
-``python -m pytest``); any other command only for itself.  A file stands for its folder, an address for its host, and a call of
-another tool for that tool.  What was allowed although a conversation could leak (``is_guard``) counts there, and nothing else does.
+``python -m pytest``); any other command, and any that sets variables, only for itself.  A file stands for its folder, an address
+for its host, and a call of another tool for that tool.  What was allowed although a conversation could leak (``is_guard``) counts
+there, and nothing else does.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
@@ -59,8 +61,8 @@ def pattern_of(call: ToolCall, arguments: Mapping[str, object], workspace: Path,
     """Return what "always" would allow."""
     command, path, url = (arguments.get(name) for name in ("command", "path", "url"))
     if isinstance(command, str):
-        words = "" if is_guard else _first_words(command)
-        return Pattern(call.name, "words" if words else "command", words or command.strip(), is_guard)
+        words = "" if is_guard or arguments.get("env") else _first_words(command)
+        return Pattern(call.name, "words" if words else "command", words or _whole(command, arguments), is_guard)
     if isinstance(url, str):
         return Pattern(call.name, "host", _host(url), is_guard)
     if isinstance(path, str):
@@ -79,13 +81,20 @@ def covers(
         case "tool":
             return True
         case "command":
-            return isinstance(command, str) and command.strip() == pattern.value
+            return isinstance(command, str) and _whole(command, arguments) == pattern.value
         case "words":
-            return isinstance(command, str) and is_plain(command) and _begins(command, pattern.value)
+            is_bare = isinstance(command, str) and is_plain(command) and not arguments.get("env")
+            return is_bare and _begins(str(command), pattern.value)
         case "host":
             return isinstance(url, str) and _host(url) == pattern.value
         case "folder":
             return isinstance(path, str) and PurePosixPath(normal_path(path, workspace)).is_relative_to(pattern.value)
+
+
+def _whole(command: str, arguments: Mapping[str, object]) -> str:
+    """Return a command with the variables that it sets."""
+    env = arguments.get("env")
+    return f"{command.strip()} with {json.dumps(env, sort_keys=True, ensure_ascii=False)}" if env else command.strip()
 
 
 def _first_words(command: str) -> str:

@@ -93,10 +93,10 @@ class RuleGate:
     ) -> Verdict:
         if self._outward == "allow" or not (facts.outward and facts.untrusted):
             return Allow()
-        if not facts.secrets and _reads_unnamed(self._tools.get(call.name)) and not sends_nothing(arguments):
+        if not facts.secrets and _reads_unnamed(self._tools.get(call.name)) and not sends_nothing(call.name, arguments):
             in_reach = await self._secret_in_reach(context.workspace)
             facts = replace(facts, secrets=(f"{in_reach} in the workspace",) if in_reach else ())
-        url = arguments.get("url")
+        url = arguments.get("url") if call.name == "web_fetch" else None  # to others, it may mean nothing
         is_said = isinstance(url, str) and context.standing().said(url)
         return guard(self._outward, call, arguments, facts, is_said=is_said)
 

@@ -4,6 +4,7 @@ Patterns are globs, matched in time that is linear in the text.  An ``allow`` is
 a call cannot be dressed up to be allowed:
 
 - a command with shell operators, quotes or expansions is allowed only by a pattern that is that command, character by character
+- a command that sets variables is allowed only by a rule that speaks of them: ``PATH`` and ``BASH_ENV`` make any command another
 - a path counts as it is after ``..`` and the like are worked out, relative to the workspace inside it and absolute outside
 - an address's scheme and host are matched apart from the rest, so ``*`` in a host cannot reach over its end
 - an ``allow`` that names no role is for owners and users; members of a group get what a rule gives to them by name
@@ -102,6 +103,8 @@ def deciding(rules: Sequence[Placed], call: ToolCall, arguments: Mapping[str, ob
 
 def is_like(rule: Rule, call: ToolCall, arguments: Mapping[str, object], facts: Facts) -> bool:
     """Say whether every condition of the rule holds."""
+    if rule.action == "allow" and "command" in rule.argument and arguments.get("env") and "env" not in rule.argument:
+        return False
     return concerns(rule, call.name, facts) and all(
         name in arguments and _fits(name, globs, arguments[name], facts.workspace, narrowly=rule.action == "allow")
         for name, globs in rule.argument.items()
@@ -124,8 +127,11 @@ def concerns(rule: Rule, tool: str, facts: Facts) -> bool:
 
 
 def is_plain(command: str) -> bool:
-    """Say whether a command is words and nothing else: no operators, quotes, expansions or second lines."""
-    return not _SHELL.search(command)
+    """Say whether a command is words and nothing else: no operators, quotes, expansions, second lines or blanks that are none.
+
+    What Python takes for a blank and the shell does not (a no-break space) would make other words of it than we see.
+    """
+    return not _SHELL.search(command) and all(char in " \t" for char in command if char.isspace())
 
 
 def normal_path(path: str, workspace: Path) -> str:

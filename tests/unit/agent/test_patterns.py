@@ -38,6 +38,24 @@ def test_a_command_stands_for_its_first_words(asked: str, allowed: str, not_allo
     assert not allows(pattern, "other", command=allowed)
 
 
+def test_a_command_with_variables_stands_for_itself() -> None:
+    """BASH_ENV, PATH and the like make any command another one: what was allowed bare is not allowed with them."""
+    bare, dressed = of("exec", command="git status"), of("exec", command="make; ls", env={"A": "1"})
+    evil: JsonValue = {"BASH_ENV": "evil.sh"}
+
+    assert allows(bare, "exec", command="git status", env={})
+    assert not allows(bare, "exec", command="git status", env=evil)
+    assert not allows(of("exec", command="make; ls"), "exec", command="make; ls", env=evil)
+    assert allows(dressed, "exec", command="make; ls", env={"A": "1"})
+    assert not allows(dressed, "exec", command="make; ls", env={"A": "2"})
+    assert str(of("exec", command="ls", env={"A": "1"})) == 'exec: ls with {"A": "1"}'
+
+
+def test_a_blank_of_another_kind_is_no_blank() -> None:
+    """The shell takes "ls", an em space and "/../evil.sh" for one path; so do we."""
+    assert not allows(of("exec", command="ls -l"), "exec", command="ls\u2003/../evil.sh")
+
+
 def test_files_stand_for_their_folder_and_addresses_for_their_host() -> None:
     """However they are written."""
     folder = of("write_file", path="notes/a.md")

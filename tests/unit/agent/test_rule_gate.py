@@ -5,18 +5,35 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel, ConfigDict
 
-from nanobot.agent.gates import Allow, Deny, Verdict
+from nanobot.agent.gates import Allow, Ask, Deny, Verdict
 from nanobot.agent.rule_gate import RuleGate
 from nanobot.agent.rules import placed
-from nanobot.agent.tools.base import Standing, ToolContext
+from nanobot.agent.tools.base import BaseTool, Standing, ToolContext
 from nanobot.agent.tools.files.paths import PathRules
 from nanobot.agent.tools.files.read import ReadFile
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.rules import Rule
 from nanobot.agent.tools.secret_paths import SecretPaths
 from nanobot.bus.events import Role
-from nanobot.messages import ToolCall
+from nanobot.messages import JsonValue, ToolCall
+
+
+class _Loose(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class _Anything(BaseTool[_Loose]):
+    """Takes whatever it is given, as tools of servers do."""
+
+    name = "mcp_mail_send"
+    description = "Send it."
+    arguments = _Loose
+    outward = True
+
+    async def run(self, arguments: _Loose, context: ToolContext) -> str:
+        return "sent"
 
 
 class _Counting(SecretPaths):
@@ -68,6 +85,22 @@ async def test_a_members_link_to_a_secret_is_followed(tmp_path: Path) -> None:
 
     assert isinstance(verdict, Deny)
     assert looks == 1
+
+
+@pytest.mark.parametrize("more", [{"command": "ls"}, {"url": "https://said.example/a"}])
+async def test_what_an_argument_means_is_known_of_our_own_tools_alone(
+    tmp_path: Path, more: Mapping[str, JsonValue]
+) -> None:
+    """A server's call that could leak is not let through for a harmless command or address among arguments it does not look at."""
+    tools = ToolRegistry([_Anything()])
+    prepared = tools.prepare_call(ToolCall("e1.0", "mcp_mail_send", {"body": "the key", **more}))
+    standing = Standing(untrusted=("a page",), secrets=(".env",), said=lambda word: True)
+
+    verdict = await RuleGate((), tools).review(
+        prepared.call, prepared.arguments, replace(_context(tmp_path), standing=lambda: standing)
+    )
+
+    assert isinstance(verdict, Ask)
 
 
 async def test_a_rule_on_secrets_has_them_looked_for(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.gates import Allow, Ask, Deny, Verdict
+from nanobot.agent.guard import sends_nothing
 from nanobot.agent.rules import Facts, Placed, concerns, decide, is_plain, normal_path, placed
 from nanobot.agent.tools.rules import Rule
 from nanobot.bus.events import Role
@@ -44,6 +45,37 @@ def test_the_first_rule_that_is_like_the_call_decides() -> None:
     assert judged(rules, "exec", facts(), command="git status") == Allow()
     assert judged(rules, "exec", facts(), command="make") == Deny("tools.rules[0] does not let exec run")
     assert judged(rules, "read_file", facts(), path="a") == Allow()
+
+
+def test_variables_talk_no_command_into_being_allowed() -> None:
+    """A rule that allows a command allows it without variables, unless it names those."""
+    rules = [*one(tool="exec", argument={"command": "git *"}, action="allow"), *one(tool="exec", action="deny")]
+    named = one(tool="exec", argument={"command": "make", "env": '{"A": "1"}'}, action="allow")
+    named += one(tool="exec", action="deny")
+
+    assert judged(rules, "exec", facts(), command="git status", env={}) == Allow()
+    assert isinstance(judged(rules, "exec", facts(), command="git status", env={"BASH_ENV": "evil.sh"}), Deny)
+    assert judged(named, "exec", facts(), command="make", env={"A": "1"}) == Allow()
+    assert isinstance(judged(named, "exec", facts(), command="make", env={"PATH": "evil"}), Deny)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_quiet"),
+    [
+        ({"command": "sort bookkeeping.csv"}, True),
+        ({"command": "cat notes.md", "env": {}}, True),
+        ({"command": "cat notes.md", "env": {"BASH_ENV": "evil.sh"}}, False),
+        ({"command": "ls", "env": {"PATH": "evil"}}, False),
+        ({"command": "sort -S 1 --compress-program=./evil.sh big.csv"}, False),
+        ({"command": "sort -S 1 --comp ./evil.sh big.csv"}, False),
+        ({"command": "cat\u2003/../evil.sh"}, False),
+        ({"command": "cat\u00a0x"}, False),
+    ],
+)
+def test_what_runs_somebodys_code_is_not_quiet(arguments: dict[str, JsonValue], is_quiet: bool) -> None:
+    """A command that is let through in a conversation that could leak runs nothing but its own program."""
+    assert sends_nothing("exec", arguments) is is_quiet
+    assert not sends_nothing("mcp_mail_send", arguments)
 
 
 Calling = tuple[str, Facts, dict[str, JsonValue]]
