@@ -75,7 +75,7 @@ def estimate_message(message: Message) -> int:
 
 def estimate_messages(messages: Iterable[Message]) -> int:
     """Estimate the tokens of several messages."""
-    return sum(map(estimate_message, messages))
+    return sum([message.encoded.get("tokens") or estimate_message(message) for message in messages])
 
 
 def estimate_tools(tools: Sequence[ToolSpec]) -> int:

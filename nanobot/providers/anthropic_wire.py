@@ -12,6 +12,7 @@ block of the user row before it, where the request before this one ended.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 from nanobot.messages import (
@@ -118,7 +119,11 @@ def encode_tool(tool: ToolSpec) -> bytes:
 
 def prefix_elements(request: LLMRequest, elements: Sequence[Blocks]) -> list[bytes]:
     """Return tools, system and each message as bytes, as ``LLMProvider.encoded`` promises."""
-    return [b",".join(map(encode_tool, request.tools)), _system(request), *(element.joined for element in elements)]
+    return [
+        b",".join(map(encode_tool, request.tools)),
+        _system(request.system),
+        *(element.joined for element in elements),
+    ]
 
 
 def request_body(request: LLMRequest, elements: Sequence[Blocks], dialect: Dialect) -> bytes:
@@ -132,7 +137,7 @@ def request_body(request: LLMRequest, elements: Sequence[Blocks], dialect: Diale
         fields["tools"] = in_array(tools)
         if request.tool_choice == "none":
             fields["tool_choice"] = [b'{"type":"none"}']
-    system = _system(request)
+    system = _system(request.system)
     if system:
         fields["system"] = in_array([_marked(system) if dialect.marks else system])
     fields["messages"] = in_array(_rows(elements, marks=dialect.marks))
@@ -195,8 +200,10 @@ def _marked(blocks: bytes) -> bytes:
     return blocks[:-1] + _MARK
 
 
-def _system(request: LLMRequest) -> bytes:
-    return dump({"type": "text", "text": request.system}) if not is_blank(request.system) else b""
+@lru_cache(maxsize=16)
+def _system(system: str) -> bytes:
+    """Encode a system prompt; it is the same one at each request of a session."""
+    return dump({"type": "text", "text": system}) if not is_blank(system) else b""
 
 
 def _user(message: UserMessage, images: Images) -> list[JsonObject]:

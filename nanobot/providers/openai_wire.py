@@ -10,8 +10,9 @@ deterministic:
   in their order, so a row that grows keeps its beginning: what the model reads stays a prefix of what it reads next.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 from nanobot.messages import (
@@ -130,7 +131,7 @@ def encode_tool(tool: ToolSpec) -> bytes:
 
 def prefix_elements(request: LLMRequest, elements: Iterable[Element]) -> list[bytes]:
     """Return tools, system and each message as bytes, as ``LLMProvider.encoded`` promises."""
-    return [b",".join(map(encode_tool, request.tools)), _system(request), *map(_alone, elements)]
+    return [b",".join(map(encode_tool, request.tools)), _system(request.system), *map(_alone, elements)]
 
 
 def _alone(element: Element) -> bytes:
@@ -170,11 +171,26 @@ def _options(request: LLMRequest, dialect: Dialect) -> dict[str, list[bytes]]:
 
 
 def _rows(request: LLMRequest, elements: Sequence[Element]) -> list[bytes]:
-    rows: list[bytes] = []
-    if not is_blank(request.system):
-        rows.append(_system(request))
+    """Return the rows; user rows that meet are one.
+
+    Pictures come after the last of the results that they came with, as nothing may stand between those.
+    """
+    system = _system(request.system)
+    rows = [system] if system else []
     last: UserRow | None = None
-    for element in _in_place(elements):
+    pictures: UserRow | None = None
+    for (
+        element
+    ) in elements:  # once for each message of the conversation, at each request: nothing here is called for most
+        if isinstance(element, ResultRow):
+            rows.append(element.row)
+            last = None
+            if element.pictures:
+                pictures = element.pictures if pictures is None else _merged(pictures, element.pictures)
+            continue
+        if pictures is not None:
+            rows.append(pictures.row)
+            last, pictures = pictures, None
         if isinstance(element, bytes):
             if element:
                 rows.append(element)
@@ -185,25 +201,15 @@ def _rows(request: LLMRequest, elements: Sequence[Element]) -> list[bytes]:
         else:
             last = _merged(last, element)
             rows[-1] = last.row
+    if pictures is not None:
+        rows.append(pictures.row)
     return rows
 
 
-def _in_place(elements: Iterable[Element]) -> Iterator[UserRow | bytes]:
-    """Yield the rows, pictures after the last of the results that they came with: nothing may stand between those."""
-    pictures: list[UserRow] = []
-    for element in elements:
-        if isinstance(element, ResultRow):
-            yield element.row
-            pictures += [element.pictures] if element.pictures else []
-            continue
-        yield from pictures
-        pictures = []
-        yield element
-    yield from pictures
-
-
-def _system(request: LLMRequest) -> bytes:
-    return dump({"role": "system", "content": request.system}) if not is_blank(request.system) else b""
+@lru_cache(maxsize=16)
+def _system(system: str) -> bytes:
+    """Encode a system prompt; it is the same one at each request of a session."""
+    return dump({"role": "system", "content": system}) if not is_blank(system) else b""
 
 
 def _merged(first: UserRow, second: UserRow) -> UserRow:

@@ -58,6 +58,7 @@ _TYPES: dict[str, type[Any]] = {
 _NAMES: dict[type[Any], str] = {cls: name for name, cls in _TYPES.items()}
 _ON_DISK = {"pass_name": "pass", "old": "from", "new": "to"}  # Python keywords and clearer names inside
 _ALWAYS = {"version", "stop_reason", "role"}  # worth a look in the raw file, so written although they are defaults
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class BadLine(ValueError):
@@ -70,8 +71,7 @@ class NewerVersion(BadLine):
 
 def to_line(entry: Entry | Header) -> bytes:
     """Return the entry as one line of JSON in UTF-8, with its newline.  A lone surrogate becomes ``?``."""
-    text = json.dumps(_as_json(entry), ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace") + b"\n"
+    return _encode(_as_json(entry)).encode("utf-8", "replace") + b"\n"
 
 
 def from_line(line: bytes, *, key: SessionKey) -> Entry | Header:
