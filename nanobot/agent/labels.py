@@ -1,6 +1,5 @@
 """What is known of a result once it is there: whose words it is, and whether it holds secrets."""
 
-import asyncio
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import ParamSpec, TypeVar
 from nanobot.agent.rules import normal_path
 from nanobot.agent.tools.registry import Observation, PreparedCall
 from nanobot.agent.tools.secret_paths import SecretPaths
+from nanobot.agent.tools.threads import in_thread
 from nanobot.bus.events import InboundMessage
 
 P = ParamSpec("P")
@@ -65,7 +65,7 @@ class Look:
             finally:
                 self._found = self._at_disk()
 
-        return await asyncio.to_thread(both)
+        return await in_thread(both)
 
     async def labelled(self, observation: Observation) -> Observation:
         """Return the observation with its origin and its secret, as far as they can be told.
@@ -74,12 +74,12 @@ class Look:
         """
         if not observation.ran:
             return observation
-        named, origin = self._found or await asyncio.to_thread(self._at_disk)
+        named, origin = self._found or await in_thread(self._at_disk)
         tool = self._prepared.tool
         if observation.is_error and tool.effect == "pure":
             named = ""  # nothing was read
         elif not named and tool.name == "grep":
-            named = await asyncio.to_thread(self._secret_paths.named_before_colon, observation.text)
+            named = await in_thread(self._secret_paths.named_before_colon, observation.text)
         secret = f"{tool.name} {named}" if named else ""
         return replace(observation, origin=observation.origin or origin, secret=observation.secret or secret)
 

@@ -12,7 +12,6 @@ Effect classes, for what happens to a call that has no recorded result after a c
 ``opaque``      nobody can know: answered "interrupted; outcome unknown"
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
-from nanobot.agent.tools.threads import InThread
+from nanobot.agent.tools.threads import InThread, in_thread
 from nanobot.bus.events import Media, Role, SessionKey
 from nanobot.messages import JsonObject
 from nanobot.session.entries import Effect
@@ -98,7 +97,7 @@ class ToolContext:
     media: Path | None = None
     max_file_bytes: int | None = None
     session_files: Path | None = None
-    in_thread: InThread = asyncio.to_thread
+    in_thread: InThread = in_thread
 
 
 @dataclass(frozen=True, slots=True)

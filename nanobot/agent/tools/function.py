@@ -13,7 +13,6 @@ returned becomes the observation: text as it is (``Sourced``, where it is somebo
 else as JSON where possible.
 """
 
-import asyncio
 import dataclasses
 import inspect
 import json
@@ -110,7 +109,7 @@ class _FunctionTool(BaseTool[BaseModel]):
         if inspect.iscoroutinefunction(self._function):
             value = await cast("Awaitable[object]", self._function(**given))
         else:
-            value = await asyncio.to_thread(self._function, **given)
+            value = await context.in_thread(self._function, **given)
         return value if isinstance(value, str | Sourced | Shown) else _as_text(value)
 
 

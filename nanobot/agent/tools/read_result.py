@@ -4,7 +4,6 @@ Offsets are in characters, as in the marker of a cut result.  The output fits it
 Searching is ripgrep's work, so no pattern can freeze the event loop.
 """
 
-import asyncio
 import re
 from bisect import bisect_right
 from itertools import accumulate
@@ -16,6 +15,7 @@ from nanobot.agent.tools.base import BaseTool, CutPolicy, Sourced, ToolContext
 from nanobot.agent.tools.child import Found
 from nanobot.agent.tools.results import safe_cut
 from nanobot.agent.tools.search.ripgrep import run_rg
+from nanobot.agent.tools.threads import in_thread
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
 
@@ -85,13 +85,13 @@ class ReadResult(BaseTool[ReadResultArguments]):
         return f"{text[start:end]}\n[{name}: characters {start:,} to {end:,} of {len(text):,}{more}]"
 
     async def _search(self, text: str, arguments: ReadResultArguments, pattern: str, context: ToolContext) -> str:
-        data = await asyncio.to_thread(text.encode, "utf-8", "replace")
+        data = await in_thread(text.encode, "utf-8", "replace")
         found, note = await _rg(data, pattern, context, count=arguments.count_only)
         if found.stopped == "time":
             raise ToolError("the search took too long and was stopped; use a simpler pattern.")
         if arguments.count_only:
             return f"{arguments.id}: {int(found.output.strip() or 0):,} matches of {pattern!r}{note}."
-        return await asyncio.to_thread(self._render, text, found, arguments, note)
+        return await in_thread(self._render, text, found, arguments, note)
 
     def _render(self, text: str, found: Found, arguments: ReadResultArguments, note: str) -> str:
         starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]

@@ -22,6 +22,7 @@ from nanobot.agent.tools.arguments import closest, parse_arguments, validate
 from nanobot.agent.tools.base import Planned, Probed, Result, Sends, Shown, Sourced, Tool, ToolContext
 from nanobot.agent.tools.mcp.names import CHATTY
 from nanobot.agent.tools.schema import parameters
+from nanobot.agent.tools.threads import in_thread
 from nanobot.bus.events import Media
 from nanobot.errors import MisuseError, ToolError
 from nanobot.messages import ToolCall, clean_text
@@ -188,7 +189,7 @@ class ToolRegistry:
         text = result if isinstance(result, str) else result.text
         origin = result.origin if isinstance(result, Sourced | Shown) else ""
         media = (result.media,) if isinstance(result, Sends) else ()
-        clean = await asyncio.to_thread(self._clean, text) if len(text) > 50_000 else self._clean(text)
+        clean = await in_thread(self._clean, text) if len(text) > 50_000 else self._clean(text)
         secret = f"a key in a result of {prepared.tool.name}" if clean.count(REDACTED) > text.count(REDACTED) else ""
         images = result.images if isinstance(result, Shown) else ()
         images = tuple(replace(image, name=self._clean(image.name)) for image in images)

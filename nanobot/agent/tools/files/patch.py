@@ -4,7 +4,6 @@ All files or none: everything is read, matched and checked before anything is wr
 write fails.  After a crash in between, the probe puts it back too (``changes.probe``).
 """
 
-import asyncio
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from pydantic import Field
 from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, Planned, Probed, ToolContext
 from nanobot.agent.tools.files.paths import PathRules
-from nanobot.agent.tools.threads import to_its_end
+from nanobot.agent.tools.threads import in_thread, to_its_end
 from nanobot.session.entries import Effect
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class ApplyPatch(BaseTool[ApplyPatchArguments]):
 
     async def plan(self, arguments: ApplyPatchArguments, context: ToolContext) -> Planned:
         """Hash before and after; keep the old contents."""
-        return await asyncio.to_thread(self._patcher.plan, arguments.patch, context)
+        return await in_thread(self._patcher.plan, arguments.patch, context)
 
     async def run(self, arguments: ApplyPatchArguments, context: ToolContext) -> str:
         """Change them."""
@@ -56,7 +55,7 @@ class ApplyPatch(BaseTool[ApplyPatchArguments]):
 
     async def probe(self, arguments: ApplyPatchArguments, context: ToolContext, planned: Planned) -> Probed:
         """Compare hashes; put a half-done patch back."""
-        return await asyncio.to_thread(self._patcher.probe, context, planned)
+        return await in_thread(self._patcher.probe, context, planned)
 
     @cached_property
     def _patcher(self) -> "Patcher":

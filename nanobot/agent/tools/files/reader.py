@@ -19,7 +19,7 @@ from nanobot.agent.tools.files.paths import PathRules, sourced
 from nanobot.agent.tools.files.read import ReadFileArguments
 from nanobot.agent.tools.files.reading import CHUNK_BYTES, Page, read_page
 from nanobot.agent.tools.showing import keep_picture
-from nanobot.agent.tools.threads import to_its_end
+from nanobot.agent.tools.threads import in_thread, to_its_end
 from nanobot.bus.events import Media
 from nanobot.errors import ToolError
 from nanobot.pictures import image_size
@@ -67,7 +67,7 @@ class Reader:
                 file, kind = looked.document
                 async with self._documents:
                     document = await read_document(file, kind, arguments.path, pages)
-                text = await asyncio.to_thread(_page_of, document, arguments, self._page_chars)
+                text = await in_thread(_page_of, document, arguments, self._page_chars)
             elif pages is not None:
                 raise ToolError(f"{arguments.path!r} has no pages; use offset and limit.")
         result = sourced(text, looked.path, context.workspace)

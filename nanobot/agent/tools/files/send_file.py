@@ -5,7 +5,6 @@ the outbox delivers it with the answer.  A crash before that line means that not
 the file is neither lost nor sent twice.
 """
 
-import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from nanobot.agent.media import keep
 from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, Sends, ToolContext
 from nanobot.agent.tools.files.paths import PathRules
+from nanobot.agent.tools.threads import in_thread
 from nanobot.bus.events import Media, size_text
 from nanobot.errors import ToolError
 from nanobot.messages import clean_text
@@ -46,7 +46,7 @@ class SendFile(BaseTool[SendFileArguments]):
 
     async def run(self, arguments: SendFileArguments, context: ToolContext) -> Sends:
         """Keep it and promise it."""
-        media = await asyncio.to_thread(self._keep, arguments, context)
+        media = await in_thread(self._keep, arguments, context)
         said = f"{arguments.path} ({size_text(media.size_bytes or 0)}) will be sent with your answer, before its text."
         return Sends(said, media)
 

@@ -4,7 +4,6 @@ Both are verifiable: ``plan`` names the content's hash before and after and keep
 ``probe`` compares.  Both are atomic, keep the file's mode, and refuse what paths refuse.
 """
 
-import asyncio
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -13,7 +12,7 @@ from pydantic import Field, model_validator
 from nanobot.agent.tools.arguments import ToolArguments
 from nanobot.agent.tools.base import BaseTool, Planned, Probed, ToolContext
 from nanobot.agent.tools.files.paths import PathRules
-from nanobot.agent.tools.threads import to_its_end
+from nanobot.agent.tools.threads import in_thread, to_its_end
 from nanobot.session.entries import Effect
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class WriteFile(BaseTool[WriteFileArguments]):
 
     async def plan(self, arguments: WriteFileArguments, context: ToolContext) -> Planned:
         """Hash before and after; keep the old content."""
-        return await asyncio.to_thread(self._writer.plan, arguments, context)
+        return await in_thread(self._writer.plan, arguments, context)
 
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> str:
         """Write it."""
@@ -50,7 +49,7 @@ class WriteFile(BaseTool[WriteFileArguments]):
 
     async def probe(self, arguments: WriteFileArguments, context: ToolContext, planned: Planned) -> Probed:
         """Compare hashes."""
-        return await asyncio.to_thread(self._writer.probe, context, planned)
+        return await in_thread(self._writer.probe, context, planned)
 
     @cached_property
     def _writer(self) -> "Writer":
@@ -109,7 +108,7 @@ class EditFile(BaseTool[EditFileArguments]):
 
     async def plan(self, arguments: EditFileArguments, context: ToolContext) -> Planned:
         """Hash before and after; keep the old content."""
-        return await asyncio.to_thread(self._editor.plan, arguments, context)
+        return await in_thread(self._editor.plan, arguments, context)
 
     async def run(self, arguments: EditFileArguments, context: ToolContext) -> str:
         """Change it."""
@@ -117,7 +116,7 @@ class EditFile(BaseTool[EditFileArguments]):
 
     async def probe(self, arguments: EditFileArguments, context: ToolContext, planned: Planned) -> Probed:
         """Compare hashes."""
-        return await asyncio.to_thread(self._editor.probe, context, planned)
+        return await in_thread(self._editor.probe, context, planned)
 
     @cached_property
     def _editor(self) -> "Editor":

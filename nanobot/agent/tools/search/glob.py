@@ -1,6 +1,5 @@
 """Finding files by name: ``glob``."""
 
-import asyncio
 from pathlib import Path
 
 from pydantic import Field
@@ -11,6 +10,7 @@ from nanobot.agent.tools.files.paths import PathRules, printed, shown, sourced
 from nanobot.agent.tools.search.inside import Inside
 from nanobot.agent.tools.search.ripgrep import reason, run_rg
 from nanobot.agent.tools.search.walking import TOO_SLOW, names_in, walking
+from nanobot.agent.tools.threads import in_thread
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
 
@@ -39,7 +39,7 @@ class Glob(BaseTool[GlobArguments]):
 
     async def run(self, arguments: GlobArguments, context: ToolContext) -> str | Sourced:
         """Search."""
-        root = await asyncio.to_thread(_directory, self._rules, arguments.path, context.workspace)
+        root = await in_thread(_directory, self._rules, arguments.path, context.workspace)
         flags = walking(glob=arguments.pattern, ignored=arguments.ignored)
         found = await run_rg((*flags, "--null", "--files", "./"), cwd=root)
         if why := reason(found):

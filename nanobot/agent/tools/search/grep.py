@@ -5,7 +5,6 @@ opened by walks that follow no link, and ripgrep searches what was opened.  Its 
 one time limit and one limit of output.
 """
 
-import asyncio
 import contextlib
 import os
 from collections.abc import Iterable, Sequence
@@ -24,7 +23,7 @@ from nanobot.agent.tools.search.inside import Inside
 from nanobot.agent.tools.search.ripgrep import MAX_OUTPUT_BYTES, TIMEOUT_S, reason, run_rg
 from nanobot.agent.tools.search.walking import TOO_SLOW, names_in, walking
 from nanobot.agent.tools.secret_paths import SecretPaths
-from nanobot.agent.tools.threads import to_its_end
+from nanobot.agent.tools.threads import in_thread, to_its_end
 from nanobot.errors import ToolError
 from nanobot.session.entries import Effect
 
@@ -121,7 +120,7 @@ async def _search(
     files: dict[int, str] = {}
     with contextlib.ExitStack() as held:
         await to_its_end(
-            asyncio.to_thread, _open_all, inside, names, files, held
+            in_thread, _open_all, inside, names, files, held
         )  # a cancelled search still closes what the thread opens
         if not files:
             return Found(b"", "", 1), {}

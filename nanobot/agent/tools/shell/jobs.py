@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from nanobot.agent.tools.shell.command import Launch
+from nanobot.agent.tools.threads import in_thread
 from nanobot.bus.events import SessionKey
 from nanobot.errors import ToolError
 from nanobot.session.files import stem
@@ -131,7 +132,7 @@ class Jobs:
         from nanobot.agent.tools.shell.supervised import Supervised  # lazily: for calls
 
         with self._room(key):
-            directory = await asyncio.to_thread(self._prepare, key, note, None)
+            directory = await in_thread(self._prepare, key, note, None)
             supervised = await Supervised.start(launch, directory, stdin=stdin, timeout_s=note.limit_s)
             return self._add(key, Job(note, directory, supervised))
 
@@ -142,7 +143,7 @@ class Jobs:
             ToolError: too many run already; it stays the caller's.
         """
         with self._room(key):
-            directory = await asyncio.to_thread(self._prepare, key, note, supervised.directory)
+            directory = await in_thread(self._prepare, key, note, supervised.directory)
             supervised.directory = directory
             supervised.order(until=None)
             return self._add(key, Job(note, directory, supervised))
@@ -181,7 +182,7 @@ class Jobs:
             await job.supervised.until(lambda: False)
         finally:
             await job.supervised.end()
-            job.ended = await asyncio.to_thread(_ended, job.directory)
+            job.ended = await in_thread(_ended, job.directory)
 
     # -- looking ---------------------------------------------------------------------------------------------------------------
 
@@ -197,7 +198,7 @@ class Jobs:
     async def all_of(self, key: SessionKey) -> Sequence[Job]:
         """Return the session's jobs, those of earlier processes included as far as their records are kept."""
         live = self._jobs.get(key, {})
-        past = await asyncio.to_thread(self._past, key)
+        past = await in_thread(self._past, key)
         return [*(job for job in past if job.id not in live), *live.values()]
 
     async def find(self, key: SessionKey, name: str) -> Job:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from nanobot.agent.tools.shell.jobs import Job, Jobs
 from nanobot.agent.tools.shell.outcome import piece_since
+from nanobot.agent.tools.threads import in_thread
 from nanobot.supervisor.ring import Captured, read_ring
 
 _SETTLE_S = 0.05
@@ -20,21 +21,21 @@ async def new_output(jobs: Jobs, job: Job, call_id: str, *, since: int | None = 
         await jobs.settled(job)
         job.told = True
     captured = await _settled_output(job)
-    begin = since if since is not None else await asyncio.to_thread(_last_look, job, call_id)
+    begin = since if since is not None else await in_thread(_last_look, job, call_id)
     piece = piece_since(captured, begin, over=over)
-    await asyncio.to_thread(_note_look, job, call_id, begin, piece.next)
+    await in_thread(_note_look, job, call_id, begin, piece.next)
     return f"{piece.text.rstrip(chr(10)) or '(no new output)'}\n[{job.standing}; output so far: {piece.next:,} bytes]"
 
 
 async def _settled_output(job: Job) -> Captured:
     """Read the output, after waiting a moment for the end of a line that is just being printed."""
-    captured = await asyncio.to_thread(read_ring, job.directory / "output")
+    captured = await in_thread(read_ring, job.directory / "output")
     for _ in range(_SETTLE_TRIES):
         if captured is None or not job.runs or (captured.tail or captured.head).endswith(b"\n"):
             break
         before = captured.total
         await asyncio.sleep(_SETTLE_S)  # the supervisor shows what it has by files, which tell nobody
-        captured = await asyncio.to_thread(read_ring, job.directory / "output")
+        captured = await in_thread(read_ring, job.directory / "output")
         if captured is not None and captured.total == before:
             break
     return captured or Captured(0, b"", 0, b"")

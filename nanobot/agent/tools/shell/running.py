@@ -11,6 +11,7 @@ from nanobot.agent.tools.shell.jobs import JobNote, Jobs, job_id, make_empty, pa
 from nanobot.agent.tools.shell.looking import new_output
 from nanobot.agent.tools.shell.outcome import how, whole_text
 from nanobot.agent.tools.shell.supervised import Ended, Input, Supervised, command_lives, read_record
+from nanobot.agent.tools.threads import in_thread
 from nanobot.errors import ToolError
 from nanobot.supervisor.ring import Captured, read_ring
 
@@ -36,8 +37,8 @@ class Running:
         """Run it to its end, its timeout or our cancellation; then nothing of it is left but a job."""
         if arguments.background:
             return await self._in_background(arguments, context)
-        launch = await asyncio.to_thread(self._launch, arguments, context)
-        await asyncio.to_thread(make_empty, context.scratch)
+        launch = await in_thread(self._launch, arguments, context)
+        await in_thread(make_empty, context.scratch)
         limit_s = arguments.timeout_s or self._timeout_s
         stdin: Input = "terminal" if arguments.pty else "none"
         supervised = await Supervised.start(launch, context.scratch, stdin=stdin, timeout_s=limit_s)
@@ -51,13 +52,13 @@ class Running:
         finally:
             if not becomes_job:
                 await supervised.end()
-        record = await asyncio.to_thread(read_record, context.scratch)
+        record = await in_thread(read_record, context.scratch)
         if record is None:
-            raise ToolError(await asyncio.to_thread(_unknown, context.scratch))
+            raise ToolError(await in_thread(_unknown, context.scratch))
         if record[0].reason == "failed":
             raise ToolError(f"the command could not be run: {record[0].error}.")
         text = _rendered(*record, limit_s=limit_s)
-        hint = await asyncio.to_thread(self._hint, record[0], text, context)
+        hint = await in_thread(self._hint, record[0], text, context)
         return f"{text}\n{hint}" if hint else text
 
     def _hint(self, ended: Ended, text: str, context: ToolContext) -> str:
@@ -68,7 +69,7 @@ class Running:
         before = planned.before or {}
         scratch = Path(str(before.get("scratch", context.scratch)))
         place = Path(str(before.get("job", self._job_place(context))))
-        if await asyncio.to_thread(past_job, place) is not None:
+        if await in_thread(past_job, place) is not None:
             await _last_record(place)
             job = await self._jobs.find(context.session_key, job_id(context.call_id))
             return Probed("done", await new_output(self._jobs, job, context.call_id))
@@ -82,7 +83,7 @@ class Running:
         return Probed("unknown", f"{lost}\nIts output until then:\n{text}" if text else lost)
 
     async def _in_background(self, arguments: ExecArguments, context: ToolContext) -> str:
-        launch = await asyncio.to_thread(self._launch, arguments, context)
+        launch = await in_thread(self._launch, arguments, context)
         note = self._note(arguments, context, launch)
         stdin: Input = "terminal" if arguments.pty else "pipe"
         job = await self._jobs.start(launch, note, context.session_key, stdin=stdin)
@@ -111,8 +112,8 @@ class Running:
 async def _last_record(directory: Path) -> tuple[Ended, Captured] | None:
     """Return the record, after waiting a little for a supervisor that just lost its daemon and is ending the command."""
     for _ in range(int(_PROBE_S / 0.1)):
-        record = await asyncio.to_thread(read_record, directory)
-        if record or not await asyncio.to_thread(command_lives, directory):
+        record = await in_thread(read_record, directory)
+        if record or not await in_thread(command_lives, directory):
             return record
         await asyncio.sleep(0.1)  # its supervisor is not our child after a restart: there is no event for its end
     return None

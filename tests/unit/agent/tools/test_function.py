@@ -1,6 +1,8 @@
 """Tools from functions."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -184,3 +186,50 @@ def test_a_function_that_cannot_work_is_a_misuse(function: Callable[..., Any], w
     """At registration, with the parameter's name, and not in the middle of a Turn."""
     with pytest.raises(MisuseError, match=why):
         function_tool(function)
+
+
+async def test_functions_that_hang_hold_up_nobody_else(bench: Bench) -> None:
+    """Their threads are not the event loop's own, which are few and everybody's."""
+    end = threading.Event()
+
+    def hang() -> str:
+        """Hang."""
+        end.wait(30)
+        return "late"
+
+    tool = function_tool(hang, timeout_s=0.05)
+    try:
+        texts = await asyncio.gather(*(bench.call(tool) for _ in range(12)))
+        other = await asyncio.wait_for(asyncio.to_thread(str.upper, "ok"), 5)
+    finally:
+        end.set()
+
+    assert all("it took longer than" in observation.text for observation in texts)
+    assert other == "OK"
+
+
+def test_a_function_that_hangs_for_ever_lets_the_script_end() -> None:
+    """A Turn ends at the tool's timeout; so does the process, with a thread in it that never will."""
+    script = """
+import asyncio, threading
+from pathlib import Path
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.function import function_tool
+from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.messages import ToolCall
+
+def hang() -> str:
+    "Hang."
+    threading.Event().wait()
+
+async def main():
+    registry = ToolRegistry([function_tool(hang, timeout_s=0.1)])
+    context = ToolContext(session_key="cli:x", turn="t1", call_id="e1.0", role="owner", workspace=Path("."),
+                          scratch=Path("."), full_result=None)
+    print((await registry.execute(registry.prepare_call(ToolCall("e1.0", "hang", {})), context)).text)
+
+asyncio.run(main())
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+
+    assert "it took longer than 0.1 s" in ended.stdout
