@@ -112,7 +112,16 @@ class ContextOverflow(ProviderError):
 
 
 class BadRequest(ProviderError):
-    """The provider refuses this request as malformed: the same bytes will be refused again."""
+    """The provider refuses this request as malformed: the same bytes will be refused again.
+
+    ``is_elsewhere`` says that what it refuses is the address or the model, so that another model may take the request.
+    """
+
+    def __init__(
+        self, message: str, *, provider: str = "", status: int | None = None, is_elsewhere: bool = False
+    ) -> None:
+        super().__init__(message, provider=provider, status=status)
+        self.is_elsewhere = is_elsewhere
 
 
 class Refused(ProviderError):

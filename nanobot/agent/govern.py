@@ -4,13 +4,14 @@
 boundaries it starts from come from the log, so a resumed Turn is governed alike.  What is decided stands in ``agent.plan``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from nanobot.agent.memo import Memo
 from nanobot.agent.meter import Gauge
 from nanobot.agent.passes import Boundaries
-from nanobot.agent.plan import EARLY, CannotFit, plan
+from nanobot.agent.plan import EARLY, CannotFit, plan, without_results
 from nanobot.messages import Message
 from nanobot.session.log import number
 
@@ -61,10 +62,10 @@ class Governor:
 
     def __init__(self, *, budget_tokens: int, boundaries: Boundaries, gauge: Gauge, memo: Memo | None = None) -> None:
         self._budget = budget_tokens
-        self._boundaries = boundaries
+        self._boundaries: Boundaries = boundaries
         self._gauge = gauge
         self._memo = memo or Memo()
-        self._why = "the request did not fit the window"
+        self._why: str = "the request did not fit the window"
 
     def fit(self, messages: Sequence[Message]) -> Fitted:
         """Return messages that fit.
@@ -115,6 +116,23 @@ class Governor:
         at = max(number(up_to) + 1, self._boundaries.extras_before)
         self._boundaries = replace(self._boundaries, extras_before=at)
         return Decided("extras", at, "the provider refused what it had said of its own thinking")
+
+    @contextmanager
+    def bare(self, messages: Sequence[Message]) -> Generator[tuple[Decided, ...]]:
+        """Leave out, for a try, whatever the provider may stumble over; where the try raises, all is as it was.
+
+        Gives the cuts, none if there is nothing to leave out.
+        """
+        before, why = self._boundaries, self._why
+        self._boundaries = without_results(messages, before)
+        self._why = "the provider refused a request and took it without these"
+        try:
+            yield _moved(before, self._boundaries, self._why)
+        except BaseException:
+            self._boundaries = before
+            raise
+        finally:
+            self._why = why
 
 
 def _moved(before: Boundaries, after: Boundaries, why: str) -> tuple[Decided, ...]:

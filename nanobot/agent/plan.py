@@ -71,6 +71,13 @@ def compacted(messages: Sequence[Message], boundaries: Boundaries) -> Boundaries
     return _compact(messages, boundaries, KEEP_VERBATIM)
 
 
+def without_results(messages: Sequence[Message], boundaries: Boundaries) -> Boundaries:
+    """Return boundaries with which all results of chatty tools are one line, and nothing goes back that came with answers."""
+    at = _compact(messages, boundaries, 0)
+    extras = [number(m.entry) for m in messages if isinstance(m, AssistantMessage) and m.extra]
+    return replace(at, extras_before=max([at.extras_before, *(entry + 1 for entry in extras)]))
+
+
 def _harder(messages: Sequence[Message], start: Boundaries, budget: int, gauge: Measure) -> Boundaries:
     enough: Boundaries | None = None
     fits: Boundaries | None = None

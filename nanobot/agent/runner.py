@@ -177,9 +177,11 @@ class _Run:
                 return await self.send()
             if refuses_extras(error) and self.leave_out_extras():
                 return await self.send()
-            if isinstance(error, BadRequest):
+            if isinstance(error, ContextOverflow):
+                return await self.send_less(error)
+            if error.status not in (400, 422) or error.is_elsewhere:
                 raise
-            return await self.send_less(error)
+            return await self.send_bare(error)
 
     async def send_less(self, error: ContextOverflow) -> LLMResponse:
         """Ask with a harder cut.  The window is learned for later Turns only if that was taken: a refusal alone proves nothing."""
@@ -191,6 +193,22 @@ class _Run:
         self.spec.checkpoint.cut(
             Decided(f"window:{self.spec.model}", window, "the provider refused a longer request and took a shorter one")
         )
+        return response
+
+    async def send_bare(self, error: BadRequest) -> LLMResponse:
+        """Ask without results and thinking: one of them may hold what the provider cannot take, and would so for ever.
+
+        What was left out stays so only if that was taken; otherwise the fault lies elsewhere.
+        """
+        with self.governor.bare(self.everything()) as cuts:
+            if not cuts:
+                raise error
+            try:
+                response = await self.send()
+            except (ProviderError, CannotFit):
+                raise error from None
+        for cut in cuts:
+            self.spec.checkpoint.cut(cut)
         return response
 
     async def send(self) -> LLMResponse:

@@ -88,6 +88,10 @@ class Wire(Protocol[E]):
         """Return the path and body that ask how long a request is; None where that cannot be asked."""
         ...
 
+    def learns(self, error: ProviderError) -> bool:
+        """Learn from a refusal how this server wants its requests; say whether the same request would be another one now."""
+        ...
+
     def new_fold(self, request: LLMRequest) -> WireFold: ...
     def load(self) -> Sdk:
         """Import the SDK and make its client.  Slow: runs in a thread."""
@@ -154,6 +158,14 @@ class RemoteProvider(Generic[E]):
         await self._sdk.get()
 
     async def stream(self, request: LLMRequest, emit: Emit) -> LLMResponse:
+        try:
+            return await self._stream(request, emit)
+        except ProviderError as error:
+            if not self._wire.learns(error):
+                raise
+        return await self._stream(request, emit)
+
+    async def _stream(self, request: LLMRequest, emit: Emit) -> LLMResponse:
         wire = self._wire
         body = wire.body(request, await self._elements(request))
         fold = wire.new_fold(request)

@@ -50,6 +50,9 @@ class AnthropicWire:
     def count_request(self, request: LLMRequest, elements: Sequence[Blocks]) -> tuple[str, bytes]:
         return f"{self.path}/count_tokens", anthropic_wire.count_body(request, elements, self._dialect)
 
+    def learns(self, error: ProviderError) -> bool:
+        return False
+
     def new_fold(self, request: LLMRequest) -> AnthropicFold:
         return AnthropicFold()
 

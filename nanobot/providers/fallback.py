@@ -1,7 +1,8 @@
 """A chain of models: when one fails for good, the next one answers.
 
 ``Fallback`` is a provider around providers.  It moves on at errors that another model may not have (outage, stall, rate limit, key,
-account); a request that is malformed, too long or refused would be so elsewhere too, and is raised at once.  A model that failed
+account, a model that is not there any more); a request that is malformed, too long or refused would be so elsewhere too, and is
+raised at once.  A model that failed
 several times in a row is left out for a while (a circuit breaker), then tried with one request.
 
 Each request answered by another model than the first says so: ``ProviderSwitched`` as it happens, and the response names who
@@ -41,7 +42,11 @@ class Circuit:
     def failed(self, error: ProviderError, now: float, opens_after: int) -> None:
         """Count a failure; open when there were enough, or when trying again soon is pointless."""
         self.failures += 1
-        if self.opened_at is not None or self.failures >= opens_after or isinstance(error, AuthFailed | QuotaExhausted):
+        if (
+            self.opened_at is not None
+            or self.failures >= opens_after
+            or isinstance(error, AuthFailed | QuotaExhausted | BadRequest)
+        ):
             self.opened_at = now
 
 
@@ -101,9 +106,9 @@ class Fallback:
                 shown.take_back()
             try:
                 return await self._ask(candidate, request, shown)
-            except (BadRequest, ContextOverflow, Refused):
-                raise
             except ProviderError as error:
+                if _everywhere(error):
+                    raise
                 failed.append((candidate, error))
                 before = candidate
         raise _summary(failed)
@@ -137,10 +142,10 @@ class Fallback:
         circuit.probing = circuit.probing or probe
         try:
             response = await candidate.provider.stream(replace(request, model=candidate.model), emit)
-        except (BadRequest, ContextOverflow, Refused):
-            circuit.succeeded()  # it works, whatever it thinks of this request
-            raise
         except ProviderError as error:
+            if _everywhere(error):
+                circuit.succeeded()  # it works, whatever it thinks of this request
+                raise
             circuit.failed(error, self._clock(), self._opens_after)
             raise
         else:
@@ -149,6 +154,13 @@ class Fallback:
         finally:
             if probe:
                 circuit.probing = False
+
+
+def _everywhere(error: ProviderError) -> bool:
+    """Say whether any other model would refuse the request, too."""
+    if isinstance(error, BadRequest):
+        return not error.is_elsewhere
+    return isinstance(error, ContextOverflow | Refused)
 
 
 def _summary(failed: Sequence[tuple[_Candidate, ProviderError]]) -> ProviderError:

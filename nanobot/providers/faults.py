@@ -99,6 +99,11 @@ _RATE = re.compile(r"rate[_ ]?limit|too many requests|resource_exhausted", re.IG
 _AUTH = re.compile(
     r"authentication_error|invalid_api_key|permission_error|unauthorized|api key not valid", re.IGNORECASE
 )
+_NO_MODEL = re.compile(
+    r"model_not_found|decommissioned|unknown model|invalid model|not a valid model"
+    r"|\bmodel\b[^.]{0,80}(does not exist|not found|no longer (available|supported)|has been (retired|removed))",
+    re.IGNORECASE,
+)
 _LIMIT = re.compile(
     r"(?:(?:maximum |model'?s )?(?:context|prompt|model) length (?:is|of)|maximum of|context window of"
     r"|token limit:|limit(?: of| is)?|>|<=|n_ctx:?|context size(?: of)?(?: \()?)"
@@ -230,12 +235,18 @@ def refuses_extras(error: BadRequest | ContextOverflow) -> bool:
     Where something of it is missing, leaving out the rest would not help.
     """
     text = str(error).lower()
-    lacks = "reasoning_content" in text and any(word in text for word in ("missing", "passed back"))
     return (
         isinstance(error, BadRequest)
-        and not lacks
+        and not wants_reasoning(error)
         and any(word in text for word in ("signature", "thinking", "reasoning", "encrypted content", "extra_content"))
     )
+
+
+def wants_reasoning(error: ProviderError) -> bool:
+    """Say whether a refusal is about an answer in the history that came without reasoning, as those of other models do."""
+    text = str(error).lower()
+    lacks = any(word in text for word in ("missing", "passed back", "required"))
+    return isinstance(error, BadRequest) and "reasoning_content" in text and lacks
 
 
 def _only_waits(signs: str, wait_s: float | None) -> bool:
@@ -253,8 +264,11 @@ def _client_error(status: int, said: str, signs: str, at: Endpoint) -> ProviderE
             f"{at.provider!r} does not know this address or model: {said}{_path_hint(at)}",
             provider=at.provider,
             status=404,
+            is_elsewhere=True,
         )
-    return BadRequest(f"{at.provider!r} refuses the request: {said}", provider=at.provider, status=status)
+    no_model = bool(_NO_MODEL.search(signs))
+    text = f"{at.provider!r} refuses the request: {said}"
+    return BadRequest(text, provider=at.provider, status=status, is_elsewhere=no_model)
 
 
 def _path_hint(at: Endpoint) -> str:

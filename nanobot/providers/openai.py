@@ -12,7 +12,7 @@ from nanobot.providers import openai_wire
 from nanobot.providers.adapter import Remote, RemoteProvider, Sdk, other_error, resolve
 from nanobot.providers.base import LLMRequest
 from nanobot.providers.endpoint import build_http_client, http_timeout
-from nanobot.providers.faults import Endpoint, Fault, to_error, unreachable
+from nanobot.providers.faults import Endpoint, Fault, to_error, unreachable, wants_reasoning
 from nanobot.providers.images import Images
 from nanobot.providers.openai_stream import OpenAIFold, fault_of
 from nanobot.providers.openai_wire import Element
@@ -30,6 +30,7 @@ class OpenAIWire:
         self._remote = remote
         self._environ = environ
         self._dialect = openai_wire.dialect_of(settings)
+        self._pads = False  # this server wants reasoning with every answer, also with those of other models
 
     @property
     def tag(self) -> str:
@@ -42,13 +43,22 @@ class OpenAIWire:
         return openai_wire.encode_message(message, self._dialect, model, images)
 
     def prefix(self, request: LLMRequest, elements: Sequence[Element]) -> list[bytes]:
-        return openai_wire.prefix_elements(request, elements)
+        return openai_wire.prefix_elements(request, self._padded(elements))
 
     def body(self, request: LLMRequest, elements: Sequence[Element]) -> bytes:
-        return openai_wire.request_body(request, elements, self._dialect)
+        return openai_wire.request_body(request, self._padded(elements), self._dialect)
+
+    def _padded(self, elements: Sequence[Element]) -> Sequence[Element]:
+        return openai_wire.padded(elements) if self._pads else elements
 
     def count_request(self, request: LLMRequest, elements: Sequence[Element]) -> None:
         """Say that this wire has no question for it."""
+
+    def learns(self, error: ProviderError) -> bool:
+        if self._pads or not wants_reasoning(error):
+            return False
+        self._pads = True
+        return True
 
     def new_fold(self, request: LLMRequest) -> OpenAIFold:
         return OpenAIFold(request.tools, tool_choice=request.tool_choice)

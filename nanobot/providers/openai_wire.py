@@ -134,6 +134,20 @@ def prefix_elements(request: LLMRequest, elements: Iterable[Element]) -> list[by
     return [b",".join(map(encode_tool, request.tools)), _system(request.system), *map(_alone, elements)]
 
 
+def padded(elements: Sequence[Element]) -> list[Element]:
+    """Return the elements with a blank of reasoning in answers that have none, for servers that want some with each.
+
+    Answers of other models have none of theirs.
+    """
+    opening, own = b'{"role":"assistant",', b'"reasoning_content":'
+    return [
+        opening + own + b'" ",' + element[len(opening) :]
+        if isinstance(element, bytes) and element.startswith(opening) and own not in element
+        else element
+        for element in elements
+    ]
+
+
 def _alone(element: Element) -> bytes:
     match element:
         case bytes():

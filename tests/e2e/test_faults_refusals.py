@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.bots import KEY, Wire, bot_on, impatient, log_faults
-from tests.fakes.llm_server import LLMServer, Recorded, Reply
+from tests.fakes.llm_server import Call, LLMServer, Recorded, Reply
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
@@ -66,6 +66,76 @@ async def test_a_number_beside_an_overflow_is_no_window(wire: Wire, tmp_path: Pa
             assert result.error is None
 
     assert '"at":"e2013"' not in next((tmp_path / "data").rglob("*.jsonl")).read_text()
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+async def test_a_result_that_the_vendor_cannot_take_does_not_end_the_conversation(wire: Wire, tmp_path: Path) -> None:
+    """A result that is refused for reasons we do not know is left out and named, now and in later Turns."""
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace/odd.txt").write_text("poison " * 100)
+
+    def squeamish(recorded: Recorded) -> Reply:
+        messages = json.dumps(recorded.body["messages"])
+        if "poison" in messages:
+            return Reply(status=400, error=_message(wire, "Request contains an invalid argument."))
+        return (
+            Reply("fine") if "read_result" in messages else Reply(tool_calls=[Call("read_file", {"path": "odd.txt"})])
+        )
+
+    async with LLMServer() as server, bot_on(server, wire, tmp_path) as bot:
+        server.responder = squeamish
+        first = await bot.process_direct("look at it", session_key=KEY)
+        asked = len(server.requests)
+        second = await bot.process_direct("and?", session_key=KEY)
+
+    assert (first.content, first.error) == ("fine", None)
+    assert (second.content, second.error) == ("fine", None)
+    assert len(server.requests) == asked + 1
+    assert await log_faults(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
+        "The `reasoning_content` in the thinking mode must be passed back to the API.",
+    ],
+)
+async def test_e10_answers_of_another_model_get_the_reasoning_that_this_one_wants(words: str, tmp_path: Path) -> None:
+    """A vendor that wants reasoning with each answer takes a conversation over from one that gave none."""
+
+    def strict(recorded: Recorded) -> Reply:
+        rows = [row for row in recorded.body["messages"] if row["role"] == "assistant"]
+        if any(not row.get("reasoning_content") for row in rows):
+            return Reply(status=400, error=_message("openai", words))
+        return Reply("fine", reasoning="hm")
+
+    steps = [Reply(tool_calls=[Call("list_dir", {})]), Reply("seen")]
+    async with LLMServer(steps) as server, bot_on(server, "openai", tmp_path) as bot:
+        await bot.process_direct("look", session_key=KEY)
+        server.responder = strict
+        asked = len(server.requests)
+        results = [await bot.process_direct("and?", session_key=KEY) for _ in range(2)]
+
+    assert [(result.content, result.error) for result in results] == [("fine", None)] * 2
+    assert len(server.requests) == asked + 3
+    assert '"type":"cut"' not in next((tmp_path / "data").rglob("*.jsonl")).read_text()
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+async def test_a_refusal_that_lies_elsewhere_cuts_nothing(wire: Wire, tmp_path: Path) -> None:
+    """Where leaving out does not help, nothing is left out, and the person hears the vendor's first words."""
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace/a.txt").write_text("text " * 200)
+    no = Reply(status=400, error=_message(wire, "temperature must be 1"))
+    steps = [Reply(tool_calls=[Call("read_file", {"path": "a.txt"})]), Reply("read"), no, no]
+    async with LLMServer(steps) as server, bot_on(server, wire, tmp_path) as bot:
+        await bot.process_direct("read it", session_key=KEY)
+        refused = await bot.process_direct("and?", session_key=KEY)
+
+    assert refused.error is not None
+    assert "temperature must be 1" in refused.error
+    assert '"type":"cut"' not in next((tmp_path / "data").rglob("*.jsonl")).read_text()
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])

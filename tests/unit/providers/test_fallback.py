@@ -50,7 +50,16 @@ def chain(first: list[Step], second: list[Step]) -> Chain:
     return Chain(ScriptedProvider(first, name="a"), ScriptedProvider(second, name="b"))
 
 
-@pytest.mark.parametrize("error", [Unavailable("x"), StreamStalled("x"), AuthFailed("x"), QuotaExhausted("x")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable("x"),
+        StreamStalled("x"),
+        AuthFailed("x"),
+        QuotaExhausted("x"),
+        BadRequest("x", status=404, is_elsewhere=True),
+    ],
+)
 async def test_e16_the_next_model_takes_over_and_says_so(error: ProviderError) -> None:
     """What another model may not suffer from is handed on, with a notice, and the answer names its author."""
     two = chain([error], [says("hi")])

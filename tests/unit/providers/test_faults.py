@@ -138,6 +138,25 @@ def test_an_overflow_is_known_in_any_vendors_words(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "text", "is_elsewhere"),
+    [
+        (404, "The model `gpt-9` does not exist or you do not have access to it.", True),
+        (400, "The model `llama2-70b` has been decommissioned and is no longer supported.", True),
+        (400, "Invalid model name passed in model=x", True),
+        (400, "x/y is not a valid model ID", True),
+        (400, "Unsupported parameter: 'temperature' is not supported with this model.", False),
+        (400, "messages.3: tool_use ids must be unique", False),
+    ],
+)
+def test_a_model_that_is_gone_is_told_from_a_bad_request(status: int, text: str, is_elsewhere: bool) -> None:
+    """What only this model refuses may be taken by the next one of a chain."""
+    error = to_error(Fault(text, status), AT)
+
+    assert isinstance(error, BadRequest)
+    assert error.is_elsewhere is is_elsewhere
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "max_tokens is too large: 100000. This model supports at most 4096 completion tokens",
