@@ -8,7 +8,8 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields
 from datetime import datetime
-from typing import Any, cast
+from types import UnionType
+from typing import Any, Literal, Union, cast, get_args, get_origin
 
 from nanobot.bus.events import InboundMessage, Media, Route, SessionKey
 from nanobot.bus.runtime_events import Usage
@@ -133,7 +134,7 @@ def _from_json(data: dict[str, Any], key: SessionKey) -> Entry | Header:
     return cls(**values)
 
 
-# -- one writer and one reader a field; the name of a field fixes its shape in every entry -----------------------------------------
+# -- one writer and one reader a field, by its name or else by its type: the fold may rely on what it gets -------------------------
 
 
 def _same(value: Any) -> Any:
@@ -152,8 +153,37 @@ def _str(value: Any) -> str:
     return value
 
 
+def _number(value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"expected a number, found {value!r:.40}")
+    return value
+
+
+def _object(value: Any) -> JsonObject:
+    if not isinstance(value, dict):
+        raise TypeError(f"expected an object, found {value!r:.40}")
+    return cast("JsonObject", value)
+
+
+def _by_type(kind: Any) -> Callable[[Any], Any]:  # Any: a field's annotation
+    """Return the reader of a field that has none by its name."""
+    parts = get_args(kind)
+    if get_origin(kind) in (Union, UnionType):
+        inner = [part for part in parts if part is not type(None)]
+        read = _by_type(inner[0]) if len(inner) == 1 else _same
+        return _optional(read) if len(inner) < len(parts) else read
+    if get_origin(kind) is dict:
+        return _object
+    if get_origin(kind) is Literal:
+        return _str
+    return _PLAIN.get(kind, _same)
+
+
 def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else read(value)
+
+
+_PLAIN: dict[Any, Callable[[Any], Any]] = {str: _str, int: _int, float: _number, bool: lambda value: value is True}
 
 
 def _strings(value: Any) -> tuple[str, ...]:
@@ -279,7 +309,7 @@ def _readers(cls: type[Any]) -> list[tuple[str, bool, Callable[[Any], Any]]]:
     if found is None:
         at: Callable[[Any], Any] = datetime.fromisoformat if cls is InboundMessage else _str
         read = _READ | {"at": at}
-        found = [(f.name, _default(f) is MISSING, read.get(f.name, _same)) for f in fields(cls)]
+        found = [(f.name, _default(f) is MISSING, read.get(f.name) or _by_type(f.type)) for f in fields(cls)]
         _READERS[cls] = found
     return found
 

@@ -8,8 +8,7 @@ Three lists live here.  ``rows`` is the transcript since the floor: what was sai
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
-from typing import Any, cast
+from dataclasses import fields, replace
 
 from nanobot.bus.events import InboundMessage, Media, OutboundMessage, Route, SessionKey, moved_route
 from nanobot.bus.runtime_events import Usage
@@ -43,7 +42,7 @@ KEPT_RESULTS = 64  # finished Turns whose result a repeated direct call may ask 
 
 def number(entry_id: EntryId) -> int:
     """Return the position number of an ``e<n>`` id; -1 for ids that are not ours."""
-    return int(entry_id[1:]) if entry_id[:1] == "e" and entry_id[1:].isdigit() else -1
+    return _count(entry_id[1:]) if entry_id[:1] == "e" else -1
 
 
 class SessionLog:
@@ -242,7 +241,7 @@ class SessionLog:
     def _started(self, entry: Started) -> None:
         if entry.undoes:
             self._undo(entry.undoes)
-        self.last_turn = max(self.last_turn, int(entry.turn[1:]) if entry.turn[1:].isdigit() else 0)
+        self.last_turn = max(self.last_turn, _count((entry.turn or "")[1:]))
         self.open = OpenTurn(
             turn=entry.turn,
             started=entry.id,
@@ -411,13 +410,26 @@ class SessionLog:
 
     def _restore(self, carry: JsonObject) -> None:
         """Adopt what an entry with a floor carries: it speaks for everything before itself."""
-        known = cast("dict[str, Any]", carry)
-        self.last_turn = max(self.last_turn, int(known.get("turns", 0)))
-        self.settings = {**known.get("settings", {})}
-        self.usage = Usage(**known.get("usage", {}))
-        self.marks.restore(known.get("marks", {}))
-        for name, at in known.get("cuts", {}).items():
-            self.cuts.setdefault(name, Cut(id=at, pass_name=name, at=at))
+        turns = carry.get("turns")
+        self.last_turn = max(self.last_turn, turns if isinstance(turns, int) else 0)
+        self.settings = {**_object(carry, "settings")}
+        known = {name: count for name, count in _object(carry, "usage").items() if isinstance(count, int)}
+        self.usage = Usage(**{field.name: known[field.name] for field in fields(Usage) if field.name in known})
+        self.marks.restore(_object(carry, "marks"))
+        for name, at in _object(carry, "cuts").items():
+            if isinstance(at, str):
+                self.cuts.setdefault(name, Cut(id=at, pass_name=name, at=at))
+
+
+def _count(digits: str) -> int:
+    """Return the number of these digits; -1 if they are none, or more than anybody counts."""
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else -1
+
+
+def _object(holder: JsonObject, name: str) -> JsonObject:
+    """Return what a carried object holds under a name, if that is an object: a newer version may carry other things."""
+    found = holder.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _text(row: Row | None) -> str:
