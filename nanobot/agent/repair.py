@@ -20,8 +20,36 @@ _GO_ON = user_text("[Go on.]", origin="runtime")
 
 def repair(messages: Sequence[Message]) -> list[Message]:
     """Answer each call once, directly after it, in order; drop orphans and empty rows; let roles take turns."""
+    if is_legal(messages):  # as our own logs are: the passes would change nothing, and each walks all of it
+        return list(messages)
     out = order_results(own_call_ids(messages))
     return take_turns(drop_empty_answers(answer_open_calls(drop_orphan_results(out))))
+
+
+def is_legal(messages: Sequence[Message]) -> bool:
+    """Say whether every call has our own id and is answered in its order, and roles take turns; there may be more that is legal."""
+    waiting: list[str] = []  # calls without a result, the next one last
+    is_answer = True  # what came before; nothing may begin with an answer either
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if not waiting or waiting.pop() != message.call_id:
+                return False
+            is_answer = False
+        elif waiting:
+            return False
+        elif isinstance(message, AssistantMessage):
+            waiting = [call.id for call in reversed(message.tool_calls)]
+            if is_answer or not (waiting or message.text.strip()) or not _has_own_ids(message):
+                return False
+            is_answer = True
+        else:
+            is_answer = False
+    return not waiting and not is_answer
+
+
+def _has_own_ids(message: AssistantMessage) -> bool:
+    own = message.entry
+    return all(bool(own) and call.id == f"{own}.{i}" for i, call in enumerate(message.tool_calls))
 
 
 def own_call_ids(messages: Sequence[Message]) -> list[Message]:
@@ -138,7 +166,7 @@ def is_person(message: Message) -> bool:
 
 def _with_own_ids(message: AssistantMessage) -> AssistantMessage:
     entry = message.entry
-    if not entry or all(call.id == f"{entry}.{i}" for i, call in enumerate(message.tool_calls)):
+    if not entry or _has_own_ids(message):
         return message
 
     def rename() -> Message:

@@ -47,6 +47,7 @@ _SCRIPTS = (
     (0xFE00, 1.6),
     (0x10000, 3.0),  # emoji
 )
+_SHORT = 24
 _STARTS = [start for start, _ in _SCRIPTS]
 
 
@@ -117,6 +118,16 @@ def _of_char(char: str) -> float:
 
 
 def _of_piece(piece: str) -> float:
+    return _of_short_piece(piece) if len(piece) <= _SHORT else _of_any_piece(piece)
+
+
+@lru_cache(maxsize=4096)
+def _of_short_piece(piece: str) -> float:
+    """Estimate a word as texts are full of; they come again and again."""
+    return _of_any_piece(piece)
+
+
+def _of_any_piece(piece: str) -> float:
     first, size = piece[0], len(piece)
     if size >= 48 and first.isalnum() and not piece.isalpha() and not piece.isdigit():
         return size / 1.38 if _is_random(piece) else sum(map(_of_piece, _WORDS.findall(piece)))

@@ -173,3 +173,16 @@ def test_nothing_before_a_cut_changes_when_more_is_said(history: list[Message], 
 
 def _request(messages: list[Message]) -> LLMRequest:
     return LLMRequest(model="m", system="", messages=tuple(messages))
+
+
+@FEW
+@given(st.one_of(any_history(), logged()))
+def test_what_repair_calls_legal_its_passes_would_not_change(history: list[Message]) -> None:
+    """The quick look decides nothing that the passes would decide otherwise."""
+    out = repair.order_results(repair.own_call_ids(history))
+    out = repair.answer_open_calls(repair.drop_orphan_results(out))
+    out = repair.take_turns(repair.drop_empty_answers(out))
+
+    unchanged = len(out) == len(history) and all(one is two for one, two in zip(out, history, strict=True))
+    assert unchanged or not repair.is_legal(history)
+    assert not out or repair.is_legal(out) or any(isinstance(m, AssistantMessage) and not m.entry for m in out)
