@@ -8,8 +8,10 @@ in its life.  It takes no part in equality.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias, cast
+
+from nanobot.values import frozen
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 JsonObject: TypeAlias = dict[str, "JsonValue"]
@@ -21,14 +23,14 @@ def _cache() -> dict[Any, Any]:  # Any: each wire keeps its own kind of value un
     return {}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextPart:
     """A run of text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImagePart:
     """An image by reference: the bytes lie in ``path`` and hash to ``sha256`` (hex).  Never base64 in a log.
 
@@ -44,7 +46,7 @@ class ImagePart:
 Part: TypeAlias = TextPart | ImagePart
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCall:
     """One call the model asked for.
 
@@ -59,7 +61,7 @@ class ToolCall:
     arguments: JsonObject | str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProviderExtra:
     """What a provider wants back verbatim (signed thinking, ``reasoning_content``): opaque, and sent back only there."""
 
@@ -68,7 +70,7 @@ class ProviderExtra:
     data: str  # the adapter's own encoding
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UserMessage:
     """What a person said, or what the runtime or a summary says in the user's role (``origin``)."""
 
@@ -83,7 +85,7 @@ class UserMessage:
         return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AssistantMessage:
     """What the model said and asked for.  ``cut_off`` marks text that a stop or a broken stream ended early."""
 
@@ -95,7 +97,7 @@ class AssistantMessage:
     encoded: dict[Any, Any] = field(default_factory=_cache, init=False, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolMessage:
     """A tool's result as the model sees it (an observation).  ``origin`` says whose words it is; empty: ours.
 

@@ -21,6 +21,7 @@ from nanobot.errors import DiskRefused
 from nanobot.messages import ToolCall
 from nanobot.session.entries import Answer, EntryId, Question
 from nanobot.session.manager import Session
+from nanobot.values import frozen
 
 HOW = "An owner answers with /approve, /approve always, or /deny."
 
@@ -32,7 +33,7 @@ class _Open:
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ruling:
     """What came of a person's decision: a sentence for them; ``kept`` may be awaited until it is on disk."""
 
@@ -40,7 +41,7 @@ class Ruling:
     kept: Awaitable[None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Asking:
     """What a question needs of its Turn."""
 
@@ -52,7 +53,7 @@ class Asking:
     workspace: Path
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _About:
     """A call that is asked about, and what "always" would mean."""
 

@@ -5,7 +5,6 @@ should follow.  Urgent ones are carried out while a Turn runs, without waiting f
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import isawaitable
 from typing import TypeAlias
@@ -17,12 +16,13 @@ from nanobot.bus.runtime_events import Usage
 from nanobot.errors import NotUndone
 from nanobot.messages import JsonObject, ToolMessage, UserMessage
 from nanobot.session.manager import Session
+from nanobot.values import frozen
 
 Restart: TypeAlias = Callable[[], "str | None"]
 """Begins to end the daemon in order, to start it over; or returns why it is not done."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CommandContext:
     """What a command may know and use.
 
@@ -50,7 +50,7 @@ class CommandContext:
     restart: Restart | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Outcome:
     """What came of a command: ``text`` is the answer; ``retries`` names a Turn to run again instead of answering."""
 
@@ -62,7 +62,7 @@ class Outcome:
 Run: TypeAlias = Callable[[CommandContext, str], "Outcome | Awaitable[Outcome]"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Command:
     """One command: its name, a line of help, and what it does with the rest of the line."""
 

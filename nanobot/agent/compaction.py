@@ -8,7 +8,7 @@ alone until much more was said, and plain leaving out (``agent.plan``) does with
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nanobot.agent.govern import prompt_budget
 from nanobot.agent.memo import Memos
@@ -29,6 +29,7 @@ from nanobot.messages import Message
 from nanobot.session.entries import Cut, EntryId, Summary
 from nanobot.session.log import number
 from nanobot.session.manager import Session, SessionManager
+from nanobot.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ _LEAST_TOKENS = 500  # what is shorter is not worth a summary ...
 _LEAST_IDLE_TOKENS = 2_000  # ... that nobody asked for
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Draft:
     """A summary that is ready: what it stands for, and the session's state when it was begun."""
 
@@ -50,7 +51,7 @@ class Draft:
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failed:
     """How often in a row no summary came of it, what was the newest row then, and why."""
 

@@ -9,7 +9,7 @@ may not read, nor hold anything up.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, tzinfo
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from nanobot.bus.events import InboundMessage, Media
 from nanobot.errors import ToolError
 from nanobot.messages import ImagePart, Message, Part, TextPart, UserMessage, clean_text
 from nanobot.session.entries import EntryId
+from nanobot.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ _MOST_NEWS_CHARS = 600
 _OLD_S = 300  # a message older than this says when it was sent
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextBuilder:
     """Builds prompts for one workspace.
 

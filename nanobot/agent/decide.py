@@ -7,10 +7,11 @@ that goes on after a restart decides as the undisturbed one would have.
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from nanobot.messages import AssistantMessage, Message, ToolMessage
+from nanobot.values import frozen
 
 MAX_EMPTY = 2  # empty answers in a row before we stop asking
 MAX_CUT_TEXT = 4  # answers cut off by length that are continued
@@ -19,21 +20,21 @@ REPEATS_NOTED = 3  # identical call and result in a row: the model is told
 REPEATS_LIMIT = 6  # ... and is made to stop
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunTools:
     """Run the calls; ``note`` is a runtime message to add after their results."""
 
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RefuseCalls:
     """Answer every call with ``why`` instead of running it, then ask again."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AskAgain:
     """Add ``text`` as a runtime message and ask again; ``tools`` says whether calls are allowed then."""
 
@@ -41,14 +42,14 @@ class AskAgain:
     tools: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finish:
     """The answer is complete, as far as the limits allowed."""
 
     reason: Literal["completed", "max_iterations"] = "completed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GiveUp:
     """Stop without a proper answer; ``text`` tells the user why in one sentence."""
 
@@ -77,7 +78,7 @@ OUT_OF_ITERATIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Tally:
     """What happened in this Turn so far, as far as decisions need it."""
 

@@ -8,12 +8,13 @@ is told why.  Waiting for a file can be stopped like a run.
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from nanobot.agent.turn import Running
 from nanobot.bus.events import InboundMessage, Media
 from nanobot.errors import FileUnavailable
+from nanobot.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ Choose: TypeAlias = Callable[[], list[InboundMessage]]
 """Returns the messages to be taken up as of now; other ones may have come, and these changed, since it was last asked."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Files:
     """Fetches, with a limit of time for each file."""
 

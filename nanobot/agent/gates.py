@@ -5,26 +5,26 @@ decides.  ``Ask`` needs somebody to ask; where nobody can be asked, it is a deni
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.messages import ToolCall
+from nanobot.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Allow:
     """The call may run."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deny:
     """The call may not run; ``why`` is told to the model."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ask:
     """A person must decide.  ``why`` is told to them beside the question.
 

@@ -6,7 +6,7 @@ boundaries it starts from come from the log, so a resumed Turn is governed alike
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nanobot.agent.memo import Memo
 from nanobot.agent.meter import Gauge
@@ -14,6 +14,7 @@ from nanobot.agent.passes import Boundaries
 from nanobot.agent.plan import EARLY, CannotFit, plan, without_results
 from nanobot.messages import Message
 from nanobot.session.log import number
+from nanobot.values import frozen
 
 __all__ = ["CannotFit", "Decided", "Fitted", "Governor", "answer_room", "prompt_budget"]
 
@@ -22,7 +23,7 @@ _ANSWER_SHARE = 4  # an answer gets at most this part of the window
 _HARDER = 0.7  # of the budget, after a provider said "too long" without saying how long is right
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decided:
     """A boundary that moved: the pass, the entry number it now works up to, and why."""
 
@@ -31,7 +32,7 @@ class Decided:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fitted:
     """The messages for the model, what the request is thought to take, and the cuts made for it."""
 

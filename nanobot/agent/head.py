@@ -14,7 +14,6 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from nanobot.agent.context import ContextBuilder
@@ -26,6 +25,7 @@ from nanobot.messages import JsonObject
 from nanobot.providers.base import ToolSpec
 from nanobot.session.entries import EntryId, Head
 from nanobot.session.manager import Session
+from nanobot.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _NAMED = 20
 _FILES_SHARE = 0.75  # characters of the workspace's files per token of the window: about a quarter of it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrozenHead:
     """What the prompt of a session begins with, and the entry that froze it."""
 

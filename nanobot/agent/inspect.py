@@ -5,7 +5,6 @@ Messages for the model are a pure function of the log (rows, cuts, summaries in 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from nanobot.agent.passes import Boundaries, at_cuts, govern
 from nanobot.agent.window import FirstHeads
@@ -13,9 +12,10 @@ from nanobot.messages import AssistantMessage, Message, ToolMessage
 from nanobot.session.entries import Cut, Entry, EntryId, Finished, Head, Reset, Started, Step, Summary
 from nanobot.session.log import SessionLog
 from nanobot.session.manager import summary_message
+from nanobot.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class View:
     """One model request: ``model`` is what was sent, ``notes`` why it differs from ``initial`` plus the Turn so far."""
 

@@ -7,7 +7,6 @@ cut; where a result is cut never depends on it, so the log stays the whole truth
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from nanobot.agent.models import Model
@@ -15,6 +14,7 @@ from nanobot.agent.tokens import estimate_message, estimate_messages
 from nanobot.messages import Message
 from nanobot.session.entries import EntryId
 from nanobot.session.log import SessionLog, number
+from nanobot.values import frozen
 
 _LEAST, _MOST = 0.6, 3.0  # a ratio beyond these says more about the report than about the model
 # Reports further off are not sizes of the whole prompt: some servers leave out what they cached.
@@ -26,7 +26,7 @@ _SHOWN = frozenset({"microcompact", "limit", "images", "extras", "snip", "bare"}
 _SMALLEST_WINDOW = 2_000  # less than that no model has
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reported:
     """What a provider said about the request that the assistant message ``entry`` answered."""
 

@@ -1,16 +1,16 @@
 """Which models this agent can use: a reference like ``openai/gpt-5`` resolved to a provider that is ready to be asked."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from nanobot.agent.settings import AgentSettings
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.factory import build, context_window
 from nanobot.providers.settings import ProviderSettings
+from nanobot.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Model:
     """A model ready to be asked.
 

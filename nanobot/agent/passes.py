@@ -16,7 +16,7 @@ log remembers what it said); passes take their boundaries as an argument.  So wh
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nanobot.agent.frames import framed, unframed
 from nanobot.agent.repair import derived, repair
@@ -25,12 +25,13 @@ from nanobot.agent.tools.results import safe_cut
 from nanobot.messages import AssistantMessage, ImagePart, Message, Part, TextPart, ToolMessage, UserMessage, images_of
 from nanobot.session.entries import Cut
 from nanobot.session.log import number
+from nanobot.values import frozen
 
 _ROUND = 4  # limited results of one answer may together take this many times the limit of one
 _SMALLEST = 120  # characters: no result is cut below this, the marker needs as much
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Boundaries:
     """Where the passes cut: entry numbers, exclusive (0: nothing is cut).
 

@@ -8,18 +8,19 @@ there, and nothing else does.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Literal, cast, get_args
 from urllib.parse import urlsplit
 
 from nanobot.agent.rules import is_plain, normal_path
 from nanobot.messages import JsonObject, ToolCall
+from nanobot.values import frozen
 
 Kind = Literal["tool", "command", "words", "folder", "host"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pattern:
     """Calls of one tool: all of them, or those whose command, file or address is like ``value``."""
 

@@ -1,7 +1,6 @@
 """What the rules say of a tool before anything is called: by role, the rule that decides, and those for some calls.  Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
@@ -9,12 +8,13 @@ from nanobot.agent.rules import Facts, Placed, concerns, deciding
 from nanobot.agent.tools.rules import Action, Rule
 from nanobot.bus.events import Role
 from nanobot.messages import ToolCall
+from nanobot.values import frozen
 
 ROLES: tuple[Role, ...] = get_args(Role)
 NO_RULE = "no rule"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ForSome:
     """A rule that decides when something more holds, which ``when`` says in words for people."""
 
@@ -23,7 +23,7 @@ class ForSome:
     when: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standing:
     """What becomes of calls: ``rule`` decides, unless one of ``before`` does, in their order."""
 

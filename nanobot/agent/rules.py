@@ -15,7 +15,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,6 +23,7 @@ from nanobot.agent.gates import Allow, Ask, Deny, Verdict
 from nanobot.agent.tools.rules import Rule
 from nanobot.bus.events import Role
 from nanobot.messages import ToolCall
+from nanobot.values import frozen
 
 READING = ("glob", "grep", "list_dir", "read_file", "read_result")
 LOOKING_UP = ("web_fetch", "web_search")
@@ -35,7 +35,7 @@ FOR_MEMBERS = "the default for members of groups"
 _SHELL = re.compile(r"""[;&|<>$`"'\\(){}\[\]*?~#!^\n\r]""")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placed:
     """A rule and where it stands, in words for people."""
 
@@ -43,7 +43,7 @@ class Placed:
     rule: Rule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Facts:
     """What a rule may look at besides the call.
 

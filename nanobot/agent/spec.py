@@ -1,7 +1,7 @@
 """What a run of the agent is given and gives back, and the port its facts go out through."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
 
 from nanobot.agent.bare import MemoryCheckpoint, bare_context, unheard, unsteered
@@ -18,6 +18,7 @@ from nanobot.bus.runtime_events import TurnEvent, Usage
 from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import LLMResponse, ToolSpec
 from nanobot.session.entries import BlobId, Effect, EntryId, Intent
+from nanobot.values import frozen
 
 
 class Checkpoint(Protocol):
@@ -67,7 +68,7 @@ class Checkpoint(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class AgentRunSpec:
     """One run: everything the runner may know.  Without a session, messages, tools and model are enough.
 
@@ -113,7 +114,7 @@ class AgentRunSpec:
     intents: Mapping[str, Intent] = field(default_factory=dict[str, Intent])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolEvent:
     """One call of a run, for whoever called the runner."""
 
@@ -123,7 +124,7 @@ class ToolEvent:
     duration_ms: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class AgentRunResult:
     """How a run ended: ``completed``, ``max_iterations``, ``error``, or a ``GiveUp`` reason.
 

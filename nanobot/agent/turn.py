@@ -19,6 +19,7 @@ from nanobot.bus.runtime_bus import RuntimeEventPublisher
 from nanobot.bus.runtime_events import StageFinished, TurnFinished, Usage
 from nanobot.errors import NanobotError, StopCause
 from nanobot.session.manager import Session
+from nanobot.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ TRANSITIONS: Mapping[tuple[TurnState, Event], TurnState] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TurnResult:
     """What came of a message, for whoever sent it directly.
 

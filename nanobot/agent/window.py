@@ -6,16 +6,16 @@ would have had without governance, so that a curve of both shows where it bends 
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from nanobot.agent.meter import believable, changes_view
 from nanobot.agent.tokens import estimate_message
 from nanobot.bus.runtime_events import Usage
 from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from nanobot.session.entries import Cut, Entry, Finished, Head, Reset, Started, Step, Summary
+from nanobot.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnCost:
     """One Turn's tokens.
 
@@ -34,7 +34,7 @@ class TurnCost:
     cuts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reuse:
     """The session's metric of its prefix: how often it was cut, and how much of all prompts the provider had read before."""
 

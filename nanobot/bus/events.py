@@ -1,9 +1,10 @@
 """Messages in and out: what channels hand to the core, and what the core owes to channels."""
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
+
+from nanobot.values import frozen
 
 SessionKey: TypeAlias = str
 Role = Literal["owner", "user", "member"]
@@ -27,7 +28,7 @@ def shown_key(key: SessionKey) -> str:
     return _ESCAPED.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), key)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Route:
     """Where an answer goes: a channel's name, a chat on it, and the thread and message it belongs to."""
 
@@ -61,7 +62,7 @@ def moved_route(route: Route, *, old: SessionKey, new: SessionKey) -> Route:
     return Route(after.channel, after.chat, route.topic)  # the message that it replies to has another number there
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Media:
     """A file that came with a message, or goes out with an answer.
 
@@ -88,7 +89,7 @@ def size_text(count: int) -> str:
     return f"{count / 1_000:.0f} kB" if count < 999_500 else f"{count / 1_000_000:.1f} MB"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class InboundMessage:
     """A message for a session, as it is logged before it is acknowledged.
 
@@ -116,7 +117,7 @@ class InboundMessage:
 SETTLED = frozenset({"sent", "refused", "withdrawn"})  # states of a part with which nothing is to be done any more
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class OutboundMessage:
     """An answer that must arrive: logged as owed, crossed off part by part.
 
@@ -140,17 +141,17 @@ class OutboundMessage:
     surplus: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Accepted:
     """The message is on disk and will be taken up."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Duplicate:
     """This message id was accepted before; nothing was done."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unkept:
     """The disk refuses: the message will be run from memory, and its answer will say so."""
 

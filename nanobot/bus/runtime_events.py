@@ -11,13 +11,14 @@ Emitting is synchronous and never blocks: each observer has a bounded buffer, in
 becomes one ``Lagged``.  A failing observer is isolated from the Turn and from the others.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from nanobot.bus.events import Media
+from nanobot.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Usage:
     """Tokens of one model request, or a sum of several.
 
@@ -40,20 +41,20 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class _OfTurn:
     turn: str = ""  # filled by the publisher
     session_key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnStarted(_OfTurn):
     """A Turn began, or went on after a restart."""
 
     resumed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StageFinished(_OfTurn):
     """A state of the Turn ended."""
 
@@ -61,26 +62,26 @@ class StageFinished(_OfTurn):
     duration_ms: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextDelta(_OfTurn):
     """More of the answer's text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextReset(_OfTurn):
     """The text of the current model request is void: the model starts it again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReasoningDelta(_OfTurn):
     """More of the model's visible reasoning."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolStarted(_OfTurn):
     """A tool call began; ``summary`` is one short line for people."""
 
@@ -89,7 +90,7 @@ class ToolStarted(_OfTurn):
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolFinished(_OfTurn):
     """A tool call ended."""
 
@@ -100,7 +101,7 @@ class ToolFinished(_OfTurn):
     result_chars: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retrying(_OfTurn):
     """A model call failed and will be tried again after ``delay_s``."""
 
@@ -109,7 +110,7 @@ class Retrying(_OfTurn):
     delay_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProviderSwitched(_OfTurn):
     """Another model takes over from a failing one."""
 
@@ -118,7 +119,7 @@ class ProviderSwitched(_OfTurn):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waiting(_OfTurn):
     """The Turn waits for a person's approval of a call; ``question_id`` is what an answer names.
 
@@ -140,7 +141,7 @@ class Waiting(_OfTurn):
         return " ".join(filter(None, (self.question, self.how, self.always and f"Always: {self.always}")))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decided(_OfTurn):
     """A question was settled: by a person's ``once``, ``always`` or ``deny``, or as ``expired``, by nobody (``by`` is empty)."""
 
@@ -149,7 +150,7 @@ class Decided(_OfTurn):
     by: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnFinished(_OfTurn):
     """A Turn ended; the answer is in ``content``, or ``error`` says in one sentence why there is none."""
 
@@ -162,7 +163,7 @@ class TurnFinished(_OfTurn):
     files: tuple[Media, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compacted:
     """A session's older messages were replaced by a summary."""
 
@@ -171,7 +172,7 @@ class Compacted:
     tokens_after: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delivered:
     """A part of an answer was confirmed, or refused for good, by its platform."""
 
@@ -181,7 +182,7 @@ class Delivered:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChannelStatus:
     """A channel changed its state (``starting``, ``up``, ``down``, ``stopped``)."""
 
@@ -190,7 +191,7 @@ class ChannelStatus:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lagged:
     """This observer was too slow: ``count`` events before this one were dropped for it."""
 

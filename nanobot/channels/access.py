@@ -8,10 +8,11 @@ never compared.  An empty list admits nobody.
 
 import secrets
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias, cast
 
 from nanobot.bus.events import Role
+from nanobot.values import frozen
 
 GroupPolicy = Literal["mention", "reply", "all"]
 
@@ -23,7 +24,7 @@ ASK_AGAIN_S = 60.0
 MAX_WRONG_TRIES = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Origin:
     """Where something comes from.  ``is_group`` says that several people can read the chat."""
 
@@ -34,21 +35,21 @@ class Origin:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Admitted:
     """Come in, with these rights."""
 
     role: Role
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refused:
     """Stay out; ``why`` is for the operator."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NotMeant:
     """A message in a group that is not for the agent; ``role`` is what its sender may do, if they may come in at all."""
 
@@ -78,7 +79,7 @@ def _checked_id(item: object) -> str:
     return str(int(text))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Access:
     """Who may come in.  ``roles`` is by id; the id of a group admits everybody in it as a member."""
 
@@ -126,7 +127,7 @@ class Access:
                 return mentions_me
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenCode:
     """A code somebody was given; ``at`` on the clock on the wall, in seconds."""
 
@@ -135,7 +136,7 @@ class OpenCode:
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Pairing:
     """Codes that are open, and people who were approved.  A value: each step returns the next one."""
 

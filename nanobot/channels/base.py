@@ -5,10 +5,10 @@ once, in ``manager``; who may come in, in ``access``.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from nanobot.bus.events import Acceptance, Decision, InboundMessage, Media, Role, Route, SessionKey
+from nanobot.values import frozen
 
 Accept: TypeAlias = Callable[[InboundMessage], Awaitable[Acceptance]]
 """Takes a message in.  When it returns, the message is durable, and only then may the platform be told so."""
@@ -66,7 +66,7 @@ class Fetching(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Capabilities:
     """What a platform can do.
 
@@ -81,7 +81,7 @@ class Capabilities:
     units: Literal["code points", "utf-16"] = "code points"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class OutboundPart:
     """One part of an answer, to be sent as one message.
 

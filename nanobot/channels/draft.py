@@ -4,7 +4,7 @@ The terminal and chat platforms render the same ``Draft``.  A reset takes back w
 came before a tool call is settled (``earlier``) and is not taken back.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nanobot.bus.runtime_events import (
     ProviderSwitched,
@@ -19,9 +19,10 @@ from nanobot.bus.runtime_events import (
     TurnStarted,
     Waiting,
 )
+from nanobot.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ToolLine:
     """One tool call as people see it.  ``duration_ms`` is None while it runs; ``started_at`` is on the fold's clock, in seconds."""
 
@@ -37,7 +38,7 @@ class ToolLine:
         return self.duration_ms is None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Draft:
     """A Turn so far.
 

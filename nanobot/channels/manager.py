@@ -10,13 +10,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nanobot.bus.events import SETTLED, OutboundMessage, Route
 from nanobot.bus.runtime_events import Delivered, RuntimeEvent
 from nanobot.channels.base import Channel, OutboundPart, Record
 from nanobot.channels.media import in_words
 from nanobot.errors import SendFailed, SendRejected, SessionError
+from nanobot.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ IN_DOUBT = ("sending", "reserving")
 LANE_MAX = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tries:
     """How often one part was tried: ``failed`` for reasons of its own, ``floods`` told to wait, ``ambiguous`` may have arrived."""
 
@@ -42,7 +43,7 @@ class Tries:
         return Tries(self.failed + (not is_flood), self.floods + is_flood, self.ambiguous + error.maybe_sent)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Patience:
     """How often a failed send is tried, and how long to wait between.
 
@@ -85,7 +86,7 @@ class ChannelManager:
         *,
         record: Record,
         publish: Callable[[RuntimeEvent], None] = lambda event: None,
-        patience: Patience = Patience(),
+        patience: Patience = Patience(),  # noqa: B008  # frozen
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._channels = {channel.name: channel for channel in channels}

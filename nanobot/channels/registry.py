@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -12,13 +11,14 @@ from nanobot.bus.runtime_bus import RuntimeEventBus
 from nanobot.channels.base import Channel, Decide, Move, Record
 from nanobot.channels.settings import ChannelSettings
 from nanobot.channels.supervisor import Progress
+from nanobot.values import frozen
 
 # What python-telegram-bot and its HTTP client import when they find it, and nobody here uses: a command line with rich and
 # pygments, and the keys of Telegram Passport.  13 MB and 130 ms.
 _UNUSED = ("httpx._main", "cryptography")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ChannelPorts:
     """What a channel may use of the rest.
 

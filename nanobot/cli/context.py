@@ -3,7 +3,6 @@
 import asyncio
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from nanobot.agent.govern import answer_room
@@ -22,12 +21,13 @@ from nanobot.messages import Message
 from nanobot.providers.factory import split_ref
 from nanobot.providers.models import context_window
 from nanobot.session.entries import BlobId, Entry, Head, Step
+from nanobot.values import frozen
 
 _BAR = 30
 _FORMS = ("svg", "png")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Picture:
     """All that is shown of a session."""
 

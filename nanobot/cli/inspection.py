@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -19,11 +18,12 @@ from nanobot.config.settings import Settings, load
 from nanobot.errors import MisuseError
 from nanobot.messages import ImagePart, Message, TextPart, ToolMessage, UserMessage
 from nanobot.session.entries import Head
+from nanobot.values import frozen
 
 Which: TypeAlias = Literal["session", "history", "initial", "model"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeadText:
     """What every request of a head begins with."""
 

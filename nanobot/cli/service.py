@@ -6,11 +6,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from nanobot.cli.streams import write_err, write_out
 from nanobot.errors import MisuseError
+from nanobot.values import frozen
 
 SYSTEM_UNITS = Path("/etc/systemd/system")
 PLAIN_WAYS = "docs/operations.md shows other ways to keep `nanobot gateway` running"
@@ -22,7 +23,7 @@ def _run(command: Sequence[str]) -> int:
     return subprocess.run(command, check=False, stdin=subprocess.DEVNULL).returncode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Service:
     """Which service is meant, and how this machine is spoken to."""
 

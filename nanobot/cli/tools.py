@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from nanobot.agent.tools.sandbox.sandbox import Sandbox
 from nanobot.agent.tools.settings import BUILTIN_TOOLS
 from nanobot.bus.events import Role
 from nanobot.cli.streams import write_out
+from nanobot.values import frozen
 
 if TYPE_CHECKING:
     from nanobot.config.settings import Settings
@@ -26,7 +27,7 @@ _BESIDES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listed:
     """One tool, or all tools of an MCP server whose names are not known before it runs."""
 

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from nanobot.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TerminalFacts:
     """``is_dumb``: cannot move its cursor.  ``colour``: nobody asked for none (https://no-color.org)."""
 

@@ -9,7 +9,7 @@ line and quotes no value, because any value may be a secret.  What keys mean is 
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -19,6 +19,7 @@ from yaml.constructor import SafeConstructor
 from nanobot.errors import ConfigError
 from nanobot.messages import clean_text
 from nanobot.redaction import Redactor
+from nanobot.values import frozen
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
@@ -30,7 +31,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-
 _QUOTED = re.compile(r"'[^'<]{2,}'")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """A configuration file's values, and the line (from 1) on which each key stands.  ``path`` is None when there is no file."""
 

@@ -6,12 +6,13 @@ and no more.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nanobot.channels.supervisor import ChannelFacts
+from nanobot.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Limits:
     """From when on something is wrong, in seconds."""
 
@@ -24,7 +25,7 @@ class Limits:
     pending_s: float = 3_600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class OutboxFacts:
     """One channel's owed answers.  Ages in seconds; ``sending_s`` is how long the longest send is under way."""
 
@@ -33,7 +34,7 @@ class OutboxFacts:
     sending_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Facts:
     """What was seen at one time, ``now``, on the clock of the channels' facts."""
 
@@ -49,7 +50,7 @@ class Facts:
     refusing: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """Something wrong, in one sentence; ``is_fatal`` says that a new process would mend it."""
 
@@ -58,7 +59,7 @@ class Problem:
     is_fatal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Health:
     """The verdict."""
 
@@ -75,7 +76,7 @@ class Health:
         return "; ".join(problem.text for problem in self.problems) or "well"
 
 
-def judge(facts: Facts, limits: Limits = Limits()) -> Health:
+def judge(facts: Facts, limits: Limits = Limits()) -> Health:  # noqa: B008  # frozen
     """Return what is wrong, the fatal first."""
     problems = [*_loop(facts, limits), *_channels(facts, limits), *_outboxes(facts, limits), *_store(facts, limits)]
     return Health(tuple(sorted(problems, key=lambda problem: not problem.is_fatal)))

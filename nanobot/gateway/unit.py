@@ -8,7 +8,8 @@ Source: systemd.service(5), systemd.exec(5)
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+
+from nanobot.values import frozen
 
 WATCHDOG_S = 90
 START_S = 120
@@ -32,7 +33,7 @@ _REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)")
 _LINE = re.compile(r'^([A-Za-z_][A-Za-z0-9_]*)="((?:\\.|[^"\\])*)"$')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class UnitFacts:
     """What the unit depends on.
 

@@ -11,7 +11,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from nanobot.errors import ProviderError, StreamStalled, Unavailable
@@ -24,6 +23,7 @@ from nanobot.providers.reading import Fold, Limits, SdkStream, most_chars, read_
 from nanobot.providers.settings import RemoteSettings
 from nanobot.providers.wire import as_object
 from nanobot.redaction import parts_of
+from nanobot.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class SdkClient(Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sdk:
     """An SDK, loaded: its client and its class of streams."""
 
@@ -100,7 +100,7 @@ class Wire(Protocol[E]):
     def map_error(self, error: Exception) -> ProviderError: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remote:
     """A configured server, resolved: its address, the way to it, and what its errors may say."""
 

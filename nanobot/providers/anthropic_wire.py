@@ -11,7 +11,6 @@ block of the user row before it, where the request before this one ended.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
@@ -44,6 +43,7 @@ from nanobot.providers.wire import (
     wire_call_id,
     wire_tool_name,
 )
+from nanobot.values import frozen
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 _MARK = b',"cache_control":{"type":"ephemeral"}}'
@@ -53,7 +53,7 @@ _SMALLEST_BUDGET = 1_024
 _PROMPT_FIELDS = ("model", "system", "messages", "tools", "tool_choice", "thinking")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dialect:
     """What this server wants done differently; made from the settings once."""
 
@@ -73,7 +73,7 @@ def dialect_of(settings: AnthropicSettings) -> Dialect:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Blocks:
     """A message as encoded: its role here, and its blocks joined by commas (empty: left out)."""
 

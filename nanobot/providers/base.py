@@ -9,18 +9,19 @@ where its wire wants that, and encodes each message alone, so that request *n* i
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from nanobot.bus.runtime_events import ModelEvent, Usage
 from nanobot.messages import JsonObject, Message, ProviderExtra
+from nanobot.values import frozen
 
 Emit: TypeAlias = Callable[[ModelEvent], None]
 Finish = Literal["stop", "tool_calls", "length", "refusal"]
 ToolChoice = Literal["auto", "none"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolSpec:
     """A tool as the model sees it.  ``parameters`` is a JSON schema of type object; it is never changed after.
 
@@ -35,7 +36,7 @@ class ToolSpec:
     encoded: dict[Any, Any] = field(default_factory=dict[Any, Any], init=False, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class LLMRequest:
     """One request: what the model sees, and how much it may say.
 
@@ -54,7 +55,7 @@ class LLMRequest:
     cache_key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCallRequest:
     """A call as the model asked for it, in its order.  ``arguments`` is the parsed object, or the text that was no object."""
 
@@ -62,7 +63,7 @@ class ToolCallRequest:
     arguments: JsonObject | str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class LLMResponse:
     """One normalized answer.
 

@@ -18,6 +18,7 @@ from nanobot.errors import AuthFailed, BadRequest, ContextOverflow, ProviderErro
 from nanobot.providers.around import warm
 from nanobot.providers.base import Emit, LLMProvider, LLMRequest, LLMResponse, counted_tokens
 from nanobot.providers.retry import Shown, restated
+from nanobot.values import frozen
 
 OPENS_AFTER = 3
 RECOVERS_AFTER_S = 60.0
@@ -50,7 +51,7 @@ class Circuit:
             self.opened_at = now
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Candidate:
     provider: LLMProvider
     model: str

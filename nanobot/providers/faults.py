@@ -8,7 +8,7 @@ empty account counts more than the status it came with.  No text here ever holds
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypedDict
@@ -23,11 +23,12 @@ from nanobot.errors import (
     Refused,
     Unavailable,
 )
+from nanobot.values import frozen
 
 MAX_TEXT_CHARS = 400
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Endpoint:
     """Who was asked, as far as an error text needs it.
 
@@ -40,7 +41,7 @@ class Endpoint:
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """What a server said: ``status`` is None in the middle of a stream; ``kind`` joins its error type and code."""
 

@@ -10,19 +10,19 @@ here, too: ``shown_with``, the result's pictures, each after a line that names i
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from nanobot.messages import ImagePart, TextPart, ToolMessage
 from nanobot.pictures import inspect_image
+from nanobot.values import frozen
 
 MAX_BASE64_BYTES = 5 * 1024 * 1024  # Anthropic's limit for one image, counted after base64
 MAX_BYTES = MAX_BASE64_BYTES * 3 // 4
 MAX_SIDE_PIXELS = 8_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadedImage:
     """An image ready for a wire: its real media type and its bytes in base64."""
 

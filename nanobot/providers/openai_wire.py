@@ -11,7 +11,6 @@ deterministic:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
@@ -42,13 +41,14 @@ from nanobot.providers.wire import (
     wire_call_id,
     wire_tool_name,
 )
+from nanobot.values import frozen
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 # Google's own word for "this call was made by another model": https://ai.google.dev/gemini-api/docs/thought-signatures
 _SKIP_SIGNATURE: JsonObject = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dialect:
     """What this server wants done differently; made from the settings once."""
 
@@ -75,7 +75,7 @@ def dialect_of(settings: OpenAISettings) -> Dialect:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UserRow:
     """A user message as encoded: its whole row, and what is inside it: a JSON string's text, or a JSON array's parts."""
 
@@ -89,7 +89,7 @@ class UserRow:
         return self.parts or b'{"type":"text","text":"' + self.text + b'"}'
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResultRow:
     """A tool's result as encoded: its row, and a user row of its pictures if it has any."""
 

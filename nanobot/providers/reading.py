@@ -7,13 +7,13 @@ moved the answer on (``progress``) push the limit away: pings, comments and empt
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, cast
 
 from nanobot.bus.runtime_events import ModelEvent, ReasoningDelta, TextDelta
 from nanobot.errors import ProviderError, StreamStalled
 from nanobot.providers.base import Emit
 from nanobot.providers.faults import Fault, ServerFault
+from nanobot.values import frozen
 
 _CHARS_PER_TOKEN = 24  # on the average of a whole answer; real ones have 1 to 6
 _PAGE_CHARS = 20_000  # of a web page, for its title
@@ -70,7 +70,7 @@ class SdkStream(Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """How long to wait, in seconds; ``key`` is the settings' name of these limits, for texts."""
 

@@ -9,19 +9,20 @@ import os
 import re
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from nanobot.bus.events import SessionKey
 from nanobot.session.disk import DirSyncs, Disk, make_dirs, read_block, write_new
 from nanobot.session.entries import BlobId
 from nanobot.session.files import Layout
+from nanobot.values import frozen
 
 _ID = re.compile(r"[0-9a-f]{64}")
 _KEPT = 64
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Blobs:
     """The blobs of all sessions.  Blocks: to be called from threads."""
 

@@ -6,7 +6,6 @@ Blocks: to be called from threads.  A log may grow while it is read; what is not
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import dropwhile, islice
 from pathlib import Path
 from typing import cast
@@ -17,9 +16,10 @@ from nanobot.session.disk import Disk
 from nanobot.session.entries import Entry, EntryId, Header
 from nanobot.session.files import Layout, stem
 from nanobot.session.tail import first_line, lines_back, parse, without_repeats
+from nanobot.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Browser:
     """Reads what lies in the data directory."""
 

@@ -7,13 +7,14 @@ An entry with a ``floor`` lets a reader stop: nothing before the entry of that i
 outlive it (recent inbound ids, the session's own settings, the id counter).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from nanobot.bus.events import InboundMessage, Media, Role, Route, SessionKey
 from nanobot.bus.runtime_events import Usage
 from nanobot.messages import JsonObject, Message, ToolMessage, UserMessage
+from nanobot.values import frozen
 
 VERSION = 1
 
@@ -24,7 +25,7 @@ Effect = Literal["pure", "idempotent", "verifiable", "opaque"]
 StopReason: TypeAlias = str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Header:
     """The first line: whose log this is."""
 
@@ -33,7 +34,7 @@ class Header:
     version: int = VERSION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Started:
     """A Turn took up these inbounds; ``message`` is the user message exactly as the model gets it.
 
@@ -53,7 +54,7 @@ class Started:
     secret: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Step:
     """One message of a running Turn (type ``message`` on disk): the model's, a tool's, a steered or a runtime one.
 
@@ -75,7 +76,7 @@ class Step:
     secret: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Intent:
     """A call is about to change the world; ``before`` and ``after`` are what a probe compares."""
 
@@ -87,7 +88,7 @@ class Intent:
     after: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Owed:
     """An answer that must arrive: its parts are ``[start, end)`` code point offsets into the answer's text.
 
@@ -101,7 +102,7 @@ class Owed:
     anew: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Finished:
     """A Turn or a command is over.
 
@@ -125,7 +126,7 @@ class Finished:
     carry: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Resumed:
     """The Turn goes on after a restart, for the ``n``-th time."""
 
@@ -134,7 +135,7 @@ class Resumed:
     n: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Question:
     """The Turn waits for a person's decision about a call of ``tool``."""
 
@@ -146,7 +147,7 @@ class Question:
     pattern: JsonObject | None = None  # what "always" would allow (see ``agent.patterns``)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Answer:
     """A person decided (``once``, ``always``, ``deny``), or nobody did in time (``expired``)."""
 
@@ -156,7 +157,7 @@ class Answer:
     decision: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Delivery:
     """What became of one part of an owed answer: ``reserving | reserved | sending | sent | refused | withdrawn``."""
 
@@ -167,7 +168,7 @@ class Delivery:
     ref: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Head:
     """From here on the prompt begins with this system text and these tools (blobs).
 
@@ -181,7 +182,7 @@ class Head:
     sources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Cut:
     """From here on the named pass works up to (not including) the entry ``at``."""
 
@@ -194,7 +195,7 @@ class Cut:
     usage: Usage | None = None  # what it cost to find out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Summary:
     """``text`` stands for everything before ``keep_from``; it was made from what went up to ``covers_to``.
 
@@ -211,7 +212,7 @@ class Summary:
     carry: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Reset:
     """The conversation starts anew.  Our commands say it as the ``effect`` of their ``finished`` line."""
 
@@ -220,7 +221,7 @@ class Reset:
     carry: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Undo:
     """The Turn ``target`` and everything said after it is taken back.  Our commands say it as ``Reset`` is said."""
 
@@ -228,7 +229,7 @@ class Undo:
     target: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Moved:
     """The chat got a new id: what waits and what is owed goes there from here on.  The log keeps its name (ADR 14)."""
 
@@ -237,7 +238,7 @@ class Moved:
     new: SessionKey  # "to" on disk
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Repaired:
     """These lines (kept aside in quarantine) could not be read."""
 
@@ -246,7 +247,7 @@ class Repaired:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Unknown:
     """A type that this version does not know: kept, and skipped."""
 

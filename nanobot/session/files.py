@@ -5,10 +5,10 @@ A name shows the key's first characters to a person; the hash makes it unique, a
 
 import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from nanobot.bus.events import SessionKey
+from nanobot.values import frozen
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _SHOWN_CHARS = 40
@@ -22,7 +22,7 @@ def stem(key: SessionKey) -> str:
     return f"{shown}-{digest[:_HASH_DIGITS]}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """The folders under the data directory, and each session's place in them."""
 

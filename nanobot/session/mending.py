@@ -7,7 +7,7 @@ back the marker of a session that still has something to do.  Nothing is thrown 
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nanobot.bus.events import SessionKey
 from nanobot.session.appending import AppendFile
@@ -16,9 +16,10 @@ from nanobot.session.disk import make_dirs, refusal, sync_dir, write_new
 from nanobot.session.entries import Entry, Repaired
 from nanobot.session.log import SessionLog
 from nanobot.session.repair import Opened, Opener, header_line
+from nanobot.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Findings:
     """What a log looked like.
 

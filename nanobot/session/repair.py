@@ -21,6 +21,7 @@ from nanobot.session.entries import VERSION, Entry, Repaired
 from nanobot.session.files import Layout, stem
 from nanobot.session.locks import FileLock, take
 from nanobot.session.tail import Tail, read_tail
+from nanobot.values import frozen
 
 _COUNTER = re.compile(rb'"id": ?"e(\d{1,15})"')
 _MAX_QUARANTINED = 10_000  # files of one session; more than that is not kept by number
@@ -42,7 +43,7 @@ class Opened:
     read_only: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opener:
     """What opening a log takes."""
 

@@ -6,9 +6,10 @@ from nanobot.bus.events import Media, Role, Route
 from nanobot.bus.runtime_events import Usage
 from nanobot.messages import Message, ToolCall
 from nanobot.session.entries import Answer, Cut, EntryId, Finished, Intent, Question, Summary
+from nanobot.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """One message of the transcript, with what the log knows about it."""
 
@@ -40,7 +41,7 @@ class OpenTurn:
     files: tuple[Media, ...] = ()  # promised to its chat, in order
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BeforeSummary:
     """What a summary took the place of, for taking it back."""
 
@@ -50,7 +51,7 @@ class BeforeSummary:
     cuts: dict[str, Cut]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recorded:
     """How the Turn or command of an inbound message ended."""
 

@@ -11,13 +11,14 @@ from nanobot.bus.events import InboundMessage, SessionKey
 from nanobot.session.codec import BadLine, NewerVersion, from_line
 from nanobot.session.disk import Disk, read_block
 from nanobot.session.entries import Entry, Header, Unknown
+from nanobot.values import frozen
 
 BLOCK_BYTES = 64 * 1024
 _BOM = b"\xef\xbb\xbf"
 _HEADER_MAX_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bad:
     """Bytes that hold no entry, where they begin in the file, and why."""
 

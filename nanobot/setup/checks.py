@@ -10,7 +10,7 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,6 +34,7 @@ from nanobot.setup.finding import Bot, BotRefused
 from nanobot.setup.mcp import offers
 from nanobot.setup.model import try_model
 from nanobot.setup.web import Answer, Fetch, Unreachable, fetch
+from nanobot.values import frozen
 
 Level = Literal["ok", "careful", "bad"]
 
@@ -42,7 +43,7 @@ LOW_BYTES = 1_000_000_000
 SKEW_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One thing looked at.  ``fix`` is what mends it, as a command where there is one."""
 
@@ -52,7 +53,7 @@ class Finding:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Surroundings:
     """What is looked at, and through what.  ``asks`` off leaves servers alone."""
 

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import cast
 
 from nanobot.config.settings import KEY_VARIABLES
 from nanobot.messages import JsonValue
 from nanobot.setup.web import Fetch, Unreachable, fetch
+from nanobot.values import frozen
 
 LOCAL_SERVERS = {
     "ollama": "http://127.0.0.1:11434/v1",
@@ -21,7 +21,7 @@ LOOK_S = 1.0
 NO_CHAT = ("embed", "whisper", "rerank", "tts")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LocalServer:
     """A model server that answered, with its models; those that are no chat models are left out."""
 
@@ -30,7 +30,7 @@ class LocalServer:
     models: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BotIdentity:
     """Who a bot is.  ``username`` has no @."""
 

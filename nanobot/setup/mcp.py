@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nanobot.agent.tools.base import Tool
@@ -11,9 +10,10 @@ from nanobot.agent.tools.mcp.servers import McpServers, source_of
 from nanobot.config.secrets import secrets_in
 from nanobot.config.settings import Settings
 from nanobot.redaction import Redactor
+from nanobot.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Offer:
     """One server: whether it came up, a line on it, and its tools with their descriptions."""
 

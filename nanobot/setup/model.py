@@ -1,7 +1,6 @@
 """Try a model: does it answer, and does it call a tool when it is asked to?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from nanobot.errors import ProviderError
@@ -9,6 +8,7 @@ from nanobot.messages import user_text
 from nanobot.providers.base import LLMRequest, ToolSpec
 from nanobot.providers.factory import build_one
 from nanobot.providers.settings import ProviderSettings
+from nanobot.values import frozen
 
 _TOOL = ToolSpec(
     "get_time",
@@ -19,7 +19,7 @@ _PROMPT = "What time is it in UTC? Call the tool get_time to find out; do not gu
 _ROOM_TOKENS = 512  # models that think first need some
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tried:
     """What came of it.  ``text`` is one sentence, for ``no_tools`` and ``failed``."""
 

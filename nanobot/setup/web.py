@@ -8,13 +8,14 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from typing import Any, Protocol, cast
 
 from nanobot.messages import JsonObject
+from nanobot.values import frozen
 
 MAX_BYTES = 4_000_000
 
@@ -23,7 +24,7 @@ class Unreachable(Exception):
     """There was no answer; the text says why in a few words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Answer:
     """A server's answer.  ``body`` is empty where it was no JSON object; ``date`` is the server's clock, if it told."""
 

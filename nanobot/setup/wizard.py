@@ -6,7 +6,7 @@ Without a person to ask (or with flags that answer everything) it asks nothing, 
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date
 from pathlib import Path
 from typing import Protocol
@@ -26,6 +26,7 @@ from nanobot.setup.finding import (
 from nanobot.setup.model import Tried, try_model
 from nanobot.setup.web import Fetch, Unreachable, fetch
 from nanobot.setup.writing import BotChoice, Choices, ProviderChoice, checked, literal, merged_text, new_text, save
+from nanobot.values import frozen
 
 TELEGRAM_URL = "https://api.telegram.org/bot"
 TOKEN_VARIABLE = "TELEGRAM_BOT_TOKEN"
@@ -55,7 +56,7 @@ class InitFailed(NanobotError):
     """It cannot be set up like this; the text says why and what to do.  Nothing was written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Wishes:
     """What the flags say; None where they say nothing.  ``checks`` off writes without asking any server."""
 
@@ -69,7 +70,7 @@ class Wishes:
     checks: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class World:
     """What the wizard sees and does it with; all of it can be replaced in tests."""
 
@@ -85,7 +86,7 @@ class World:
     sleep: Callable[[float], None] = time.sleep
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Done:
     """What was written."""
 

@@ -7,7 +7,6 @@ touched, values stay and comments go; the backup has them.
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -16,11 +15,12 @@ import yaml
 
 from nanobot.config.loader import parse
 from nanobot.config.settings import Settings, build
+from nanobot.values import frozen
 
 Section: TypeAlias = dict[str, Any]  # Any: YAML values
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ProviderChoice:
     """Who answers.  ``api_key`` is as it shall stand in the file: a ``${NAME}``, or the key itself."""
 
@@ -41,7 +41,7 @@ class ProviderChoice:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class BotChoice:
     """A Telegram bot.  ``base_url`` is None for Telegram's own."""
 
@@ -61,7 +61,7 @@ class BotChoice:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Choices:
     """All that was chosen."""
 

@@ -13,7 +13,6 @@ Effect classes, for what happens to a call that has no recorded result after a c
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -23,6 +22,7 @@ from nanobot.agent.tools.threads import InThread, in_thread
 from nanobot.bus.events import Media, Role, SessionKey
 from nanobot.messages import JsonObject
 from nanobot.session.entries import Effect
+from nanobot.values import frozen
 
 CutPolicy = Literal["head", "middle", "tail"]
 """Which part of a too long text is left out: ``tail`` keeps the beginning, ``head`` keeps the end, ``middle`` keeps both."""
@@ -38,7 +38,7 @@ _SUMMARY_CHARS = 120
 _NAME_CHARS = 60
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sourced:
     """An observation in somebody else's words: data to the model, never instructions.
 
@@ -49,7 +49,7 @@ class Sourced:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shown:
     """An observation with pictures for the model to see, kept already (see ``showing``); ``origin`` as in ``Sourced``.
 
@@ -61,7 +61,7 @@ class Shown:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standing:
     """What a conversation holds at the moment: words of others (``untrusted``) and ``secrets``, each named.
 
@@ -73,7 +73,7 @@ class Standing:
     said: Callable[[str], bool] = lambda word: False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ToolContext:
     """What one call may know about where it runs.
 
@@ -100,7 +100,7 @@ class ToolContext:
     in_thread: InThread = in_thread
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sends:
     """An observation that promises a file, kept already, to the Turn's own chat.
 
@@ -112,7 +112,7 @@ class Sends:
     media: Media
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Planned:
     """What a call will do to the world, logged as its intent before it starts."""
 
@@ -120,7 +120,7 @@ class Planned:
     after: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Probed:
     """What a probe found: the call is ``done`` (``text`` is its observation), ``not_done`` (run it), or ``unknown``."""
 

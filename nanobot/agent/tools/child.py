@@ -9,11 +9,12 @@ import contextlib
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from nanobot.values import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Found:
     """What a program printed; ``stopped`` says why it was not allowed to end by itself."""
 

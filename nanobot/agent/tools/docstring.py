@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from nanobot.values import frozen
 
 _SECTION = re.compile(r"(Args|Arguments|Parameters|Raises|Yields|Examples?|Notes?|Attributes|Returns):\s*")
 _PARAMETER = re.compile(r"\*{0,2}(\w+)\s*(?:\([^()]*\))?:\s*(.*)")
 _FOR_PROGRAMMERS = frozenset(("Raises", "Attributes"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Described:
     """``text`` without its parameters' section and what is for programmers only; ``parameters`` by name."""
 

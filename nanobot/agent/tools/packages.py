@@ -11,20 +11,20 @@ that cannot be loaded, or that brings a name which is taken, is reported and lef
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
 from nanobot.agent.tools.base import BaseTool, Tool
 from nanobot.agent.tools.function import function_tool
 from nanobot.errors import MisuseError
+from nanobot.values import frozen
 
 GROUP = "nanobot.tools"
 _RESERVED = "mcp_"
 _SHOWN_CHARS = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Packaged:
     """``tools`` that can be offered, ``faults`` as a sentence each, and all ``names`` that a configuration may speak of."""
 

@@ -13,7 +13,7 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -28,12 +28,13 @@ from nanobot.errors import MisuseError, ToolError
 from nanobot.messages import ToolCall, clean_text
 from nanobot.providers.base import ToolSpec
 from nanobot.redaction import REDACTED
+from nanobot.values import frozen
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 DEFAULT_MAX_CHARS = 16_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreparedCall:
     """A call that may run: its tool is known and its arguments are valid."""
 
@@ -42,7 +43,7 @@ class PreparedCall:
     arguments: BaseModel
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observation:
     """What a run gave: the full text, clean and redacted, whose words it is (``origin``; empty: ours), and files it promised.
 

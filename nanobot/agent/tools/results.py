@@ -6,16 +6,16 @@ one is near, and never inside a character as people see it (no torn CRLF, accent
 
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from nanobot.agent.tools.base import CutPolicy
+from nanobot.values import frozen
 
 _LINE_SEARCH = 0.25  # give up at most this share of a kept part to end it at a line
 _JOINER = "\u200d"
 _TOKEN_ROUNDS = 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fitted:
     """A text within its budget, and whether something had to go."""
 

@@ -17,11 +17,12 @@ from nanobot.channels.telegram.outbox import Outbox
 from nanobot.channels.telegram.owners import Owners
 from nanobot.channels.telegram.question_view import MAX_DETAILS_UNITS, Wording, buttons, told, view, wording
 from nanobot.errors import SendRejected
+from nanobot.values import frozen
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shown:
     """A message about a question; ``chat`` is empty for the chat that asks."""
 

@@ -5,12 +5,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
 from typing import TypeVar, cast
 
 from nanobot.bus.events import Role
 from nanobot.channels.access import OpenCode, Pairing
+from nanobot.values import frozen
 
 T = TypeVar("T")
 KEPT_QUESTIONS = 1_000
@@ -52,7 +53,7 @@ def state_path(data_dir: Path, name: str) -> Path:
     return data_dir / "channels" / f"{name}.json"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeptQuestion:
     """A question, and a message that shows it or says where it is asked; ``chat`` is empty for the chat that asks."""
 

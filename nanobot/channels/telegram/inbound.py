@@ -5,7 +5,7 @@ brackets, which are taken out of everything people type: nobody can forge them.
 """
 
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
 
@@ -15,12 +15,13 @@ from telegram.constants import ChatType
 from nanobot.bus.events import InboundMessage, Media, Role, Route, session_key
 from nanobot.channels.access import Origin
 from nanobot.channels.telegram.parts import attachments, described, made_by_bot, origin_name, quoted, typed
+from nanobot.values import frozen
 
 MAX_NAME_CHARS = 64
 _GROUPS = (ChatType.GROUP, ChatType.SUPERGROUP)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Me:
     """The bot itself."""
 
@@ -28,7 +29,7 @@ class Me:
     username: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Said:
     """A message of a person.  ``command`` is set for commands, which go to the core as they are."""
 
@@ -46,7 +47,7 @@ class Said:
     edited_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Pressed:
     """A press on a button; ``message_id`` is the message with the button."""
 
@@ -58,7 +59,7 @@ class Pressed:
     topic: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moved:
     """A group got a new id."""
 
@@ -66,7 +67,7 @@ class Moved:
     new: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ignored:
     """Nothing for the agent; ``why`` is for the log."""
 

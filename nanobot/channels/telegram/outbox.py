@@ -6,7 +6,7 @@ out.  What the chat itself refuses (blocked, deleted) does not, and is not tried
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from nanobot.bus.events import Route
@@ -23,6 +23,7 @@ from nanobot.channels.telegram.files import ChannelState
 from nanobot.channels.telegram.format import Rendered, plain, prefixed
 from nanobot.channels.telegram.inbound import Moved
 from nanobot.errors import SendFailed, SendRejected
+from nanobot.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class Messages(Protocol):
     async def delete(self, chat: str, ref: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Way:
     """One way to try it."""
 

@@ -1,12 +1,14 @@
 """How often one chat may be edited: learned from what Telegram says.  Pure."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from nanobot.values import frozen
 
 SLOWEST_S = 30.0
 GROUP_S = 3.0  # groups take about twenty messages a minute
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pace:
     """The least time between two edits, and when the next one may go; in seconds on one clock."""
 

@@ -4,12 +4,13 @@ A button's data is all that a press brings back.  Where a question is asked in a
 names that one, so that it cannot be mistaken for a question of the chat with the button.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import get_args
 
 from nanobot.bus.events import Decision, Route
 from nanobot.bus.runtime_events import Waiting
 from nanobot.channels.telegram.format import Button, Entity, Rendered, plain, utf16_units
+from nanobot.values import frozen
 
 PREFIX = "ap:"
 MAX_DETAILS_UNITS = 2_500
@@ -17,7 +18,7 @@ LONG = "[… the call is too long for this message; it stands in full above …]
 _BUTTONS: dict[Decision, str] = {"once": "Allow once", "always": "Always", "deny": "Deny"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """What a button stands for; ``chat`` is empty for a question of the chat that the button is in."""
 
@@ -27,7 +28,7 @@ class Choice:
     topic: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wording:
     """A question's text; ``code_at`` is where the call begins in it, ``long`` the whole call if it is too long for a message."""
 

@@ -12,7 +12,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol
 
 from nanobot.bus.events import Role, Route, SessionKey, route_of, session_key
@@ -29,6 +28,7 @@ from nanobot.channels.telegram.outbox import Outbox
 from nanobot.channels.telegram.owners import Owners
 from nanobot.channels.telegram.question_view import Choice, parse, wording
 from nanobot.errors import ChannelError, SendFailed, SendRejected, SessionError
+from nanobot.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Messages(Protocol):
     async def unbutton(self, chat: str, ref: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """What the person who pressed is told: as a line that goes by, or one that has to be closed."""
 

@@ -1,7 +1,8 @@
 """Text that is safe to put on a terminal, and where streamed Markdown can be cut.  Pure."""
 
 import re
-from dataclasses import dataclass
+
+from nanobot.values import frozen
 
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -25,7 +26,7 @@ def one_line(text: str) -> str:
     return printable(text).replace("\n", " ⏎ ").replace("\t", " ")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scan:
     """How far streamed Markdown was read, line by line.
 

@@ -5,7 +5,6 @@ Nothing is drawn here, and no clock is read: times come in.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from nanobot.bus.runtime_events import (
@@ -22,12 +21,13 @@ from nanobot.bus.runtime_events import (
 )
 from nanobot.channels.draft import Draft, ToolLine, fold, seconds_text, tool_text
 from nanobot.channels.terminal.text import Scan, one_line, scan
+from nanobot.values import frozen
 
 Kind: TypeAlias = Literal["markdown", "reasoning", "tool", "failed tool", "notice", "error"]
 REASONING_LINES = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Segment:
     """Something that is printed once and stays.  ``text`` may hold control characters: whoever prints it takes them out."""
 
@@ -35,7 +35,7 @@ class Segment:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Live:
     """What is drawn until it changes: the open block (in a code block if ``fence``), thoughts, running calls, and a status."""
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from nanobot.values import frozen
+
 Kind: TypeAlias = Literal["pdf", "docx", "xlsx", "pptx", "ipynb"]
 
 MAX_FILE_BYTES = 100 << 20
@@ -28,7 +30,7 @@ class TooLong(Exception):
     """There is more text than anybody will read; what is there is kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """Units ``first`` to ``last``, from 1."""
 

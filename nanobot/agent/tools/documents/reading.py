@@ -7,7 +7,6 @@ variable of ours.  It is killed at its time limit and when the caller is cancell
 import json
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, BinaryIO, cast
 
@@ -23,6 +22,7 @@ from nanobot.agent.tools.documents.limits import (
 )
 from nanobot.agent.tools.files.decode import Binary, Text
 from nanobot.errors import ToolError
+from nanobot.values import frozen
 
 _SUFFIXES: dict[str, Kind] = {
     ".docx": "docx", ".docm": "docx", ".xlsx": "xlsx", ".xlsm": "xlsx", ".pptx": "pptx", ".pptm": "pptx",
@@ -30,7 +30,7 @@ _SUFFIXES: dict[str, Kind] = {
 _WORKER = "nanobot.agent.tools.documents.worker"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """A document's text, and in words what was read of it."""
 

@@ -8,7 +8,6 @@ directory (``"kept"``, null: it was none, or too large to keep) and its ``"mode"
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -17,12 +16,13 @@ from nanobot.agent.tools.files.writing import Version, read_version, remove, wri
 from nanobot.agent.tools.scratch import KEPT
 from nanobot.errors import ToolError
 from nanobot.messages import JsonObject
+from nanobot.values import frozen
 
 _MAX_KEPT_BYTES = 10 << 20
 _MAX_PROBED_BYTES = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """One file that will be other, new (``before`` is None) or gone (``after`` is None)."""
 
@@ -31,7 +31,7 @@ class Change:
     after: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileChange:
     """A change as an intent holds it, in hashes (None: no such file); ``kept`` is where the old content lies."""
 

@@ -1,6 +1,5 @@
 """What ``write_file`` and ``edit_file`` do.  Blocks."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from nanobot.agent.tools.base import Planned, Probed, ToolContext
@@ -13,6 +12,7 @@ from nanobot.agent.tools.files.paths import PathRules
 from nanobot.agent.tools.files.write import EditFileArguments, WriteFileArguments
 from nanobot.agent.tools.files.writing import Version, Written, read_version, write_atomic
 from nanobot.errors import ToolError
+from nanobot.values import frozen
 
 _MAX_OLD_BYTES = 1 << 30
 
@@ -53,7 +53,7 @@ class Writer:
         return path, before, content, kept
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Change:
     path: Path
     before: Version

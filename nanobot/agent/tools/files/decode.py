@@ -2,7 +2,8 @@
 
 import codecs
 import re
-from dataclasses import dataclass
+
+from nanobot.values import frozen
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -33,7 +34,7 @@ _UNENDED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*|[PX^_][^\x1b]*|[()
 _CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Text:
     """Text; ``bom`` bytes at the beginning are no part of it."""
 
@@ -46,7 +47,7 @@ class Text:
         return self.encoding.removesuffix("-sig")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binary:
     """No text.  ``kind`` says what it looks like."""
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from nanobot.agent.tools.files.nearest import why_not
 from nanobot.errors import ToolError
+from nanobot.values import frozen
 
 _BLANKS = " \t"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replacement:
     """Put ``new`` where ``old`` is: it must be there exactly once, unless ``everywhere``."""
 
@@ -26,7 +27,7 @@ class Replacement:
     everywhere: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edited:
     """The text after all replacements, and the lines (in it) where each replacement begins, in the order of the text.
 

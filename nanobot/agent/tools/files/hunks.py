@@ -7,16 +7,16 @@ there.  Lines that stay keep every byte, line ends included.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nanobot.agent.tools.files.nearest import why_not
 from nanobot.agent.tools.files.patching import Hunk, PatchLine
 from nanobot.errors import ToolError
+from nanobot.values import frozen
 
 _MAX_FUZZ = 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Applied:
     """The new text, and in words how the hunks fitted where they did not fit exactly."""
 
@@ -24,7 +24,7 @@ class Applied:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Place:
     """Lines ``start`` to ``stop`` (from 0) of the old text become ``lines`` of the hunk."""
 

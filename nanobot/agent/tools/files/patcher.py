@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from nanobot.agent.tools.base import Planned, Probed, ToolContext, one_line
@@ -16,11 +15,12 @@ from nanobot.agent.tools.files.patching import FilePatch, parse_patch, plain_nam
 from nanobot.agent.tools.files.paths import PathRules
 from nanobot.agent.tools.files.writing import Version, read_version, remove, write_atomic
 from nanobot.errors import ToolError
+from nanobot.values import frozen
 
 _MAX_FILES = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Step:
     """One file's part: ``change`` as it is logged, and what is needed to do and to tell it."""
 

@@ -5,10 +5,10 @@ applied as text (binary patches, copies, changes of mode alone) is refused.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from nanobot.errors import ToolError
+from nanobot.values import frozen
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _NO_NEWLINE = "\\ "
@@ -20,7 +20,7 @@ _REFUSED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PatchLine:
     """A line of a hunk; ``newline`` is false where the diff says that the file ends without one."""
 
@@ -29,7 +29,7 @@ class PatchLine:
     newline: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hunk:
     """Lines that are there, go and come.  ``start`` is the old file's line (from 1) where they begin, if the diff says so."""
 
@@ -37,7 +37,7 @@ class Hunk:
     lines: tuple[PatchLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FilePatch:
     """What happens to one file: ``old`` is None for a new one, ``new`` for one that goes; two names are a rename."""
 

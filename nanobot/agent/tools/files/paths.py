@@ -7,20 +7,20 @@ else.  This keeps the file tools in.  It is no boundary for ``exec``: only a san
 import contextlib
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from nanobot.agent.tools.base import Sourced
 from nanobot.agent.tools.files.opening import Walls, closed_reason, open_regular
 from nanobot.errors import ToolError
+from nanobot.values import frozen
 
 _KERNEL = (Path("/proc"), Path("/sys"), Path("/dev"))
 _VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})")
 _MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 4_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PathRules:
     """What the file tools may touch.
 

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import io
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,6 +22,7 @@ from nanobot.agent.tools.threads import in_thread, to_its_end
 from nanobot.bus.events import Media
 from nanobot.errors import ToolError
 from nanobot.pictures import image_size
+from nanobot.values import frozen
 
 _SAMPLE_BYTES = 8_192
 _IMAGE_BYTES = 256 << 10  # a JPEG's size can stand far behind its beginning
@@ -30,7 +30,7 @@ _FOOTER_CHARS = 300
 _DOCUMENTS_AT_ONCE = 2  # each may take a gigabyte
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Looked:
     """What a file is; ``said`` is the answer, unless it is a document that has yet to be read from ``file``."""
 

@@ -7,10 +7,10 @@ longer than anybody wants to read; what comes after the wanted lines is only cou
 import codecs
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from nanobot.agent.tools.files.decode import Text
+from nanobot.values import frozen
 
 CHUNK_BYTES = 1 << 18
 _SCAN_S = 15.0  # a scan that takes longer stops and says so
@@ -18,7 +18,7 @@ _LINE_BYTES = 4_000  # of a line; a longer one is clipped
 _COUNT_BYTES = 32 << 20  # lines after the wanted ones are counted this far
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """One line without its end.  ``full_bytes`` is its whole length in UTF-8 where it was clipped, else 0."""
 
@@ -27,7 +27,7 @@ class Line:
     full_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page:
     """The lines that fit.  ``total`` is the file's number of lines, None when it was not counted to the end."""
 

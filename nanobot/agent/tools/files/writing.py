@@ -11,18 +11,18 @@ import os
 import secrets
 import stat
 from collections.abc import Generator
-from dataclasses import dataclass
 from pathlib import Path
 
 from nanobot.agent.tools.files.opening import Walls, closed_reason, directory, is_closed, open_regular, os_reason
 from nanobot.errors import ToolError
+from nanobot.values import frozen
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PERMISSIONS = 0o777
 _OPEN_TO_ALL = Walls()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Version:
     """A file's content as it was read, its permissions, and what tells whether it is still the same."""
 
@@ -31,7 +31,7 @@ class Version:
     stamp: tuple[int, int, int, int]  # device, inode, size, mtime in ns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Written:
     """What a write replaced: whether there was a file, and how many other names its old content still has."""
 

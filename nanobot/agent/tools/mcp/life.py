@@ -1,13 +1,13 @@
 """How a server is, how patiently it is started again, and one connection's life as requests see it."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Literal
 
 from nanobot.agent.tools.mcp.remote import Connection, Lost
+from nanobot.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Backoff:
     """How patiently a server is started again, in seconds.
 
@@ -25,7 +25,7 @@ class Backoff:
         return min(self.cap_s, self.base_s * 2.0 ** min(failures - 1, 30))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Condition:
     """How a server is, since when, and why; ``next_at`` is when it is tried again."""
 

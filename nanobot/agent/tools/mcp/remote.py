@@ -1,11 +1,11 @@
 """What a connection to a server gives, in our own types: nothing of the SDK gets past ``session``."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from nanobot.bus.events import Media
 from nanobot.messages import JsonObject
+from nanobot.values import frozen
 
 
 class Lost(Exception):
@@ -25,7 +25,7 @@ class Declined(Exception):
     """The server answered a request with an error of the protocol; the text is the server's."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemoteTool:
     """A tool as its server lists it.  ``schema`` is the server's own and not to be trusted."""
 
@@ -34,7 +34,7 @@ class RemoteTool:
     schema: JsonObject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Listing:
     """What a server offers.  ``left_out`` says of tools why they cannot be offered."""
 
@@ -45,7 +45,7 @@ class Listing:
     has_prompts: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """A result for the model: its text, and pictures to see, kept already."""
 

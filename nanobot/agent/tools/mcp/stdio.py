@@ -12,7 +12,6 @@ import os
 import signal
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -22,6 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from nanobot.agent.tools.mcp.remote import Lost
+from nanobot.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _LOOK_S = 0.5  # how often it is seen whether the process is still there
 _KEPT_STDERR_LINES = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Program:
     """What to run, with its whole environment."""
 

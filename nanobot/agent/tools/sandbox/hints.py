@@ -5,10 +5,10 @@ Pure.  It reads what the command printed, so it may miss a refusal, and it says 
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import PurePosixPath as Path
 
 from nanobot.agent.tools.sandbox.policy import HOME, Network, Policy
+from nanobot.values import frozen
 
 _LINES = 60  # of the end of the output
 _REFUSED = re.compile(
@@ -26,7 +26,7 @@ _FORK = re.compile(r"fork: .*Resource temporarily unavailable|can't start new th
 _KERNEL = ("/proc", "/sys", "/dev")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """What a command sees, as far as hints need it."""
 

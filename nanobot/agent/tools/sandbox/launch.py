@@ -8,7 +8,6 @@ import base64
 import json
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nanobot.agent.tools.sandbox.bwrap import LAUNCHER, ORDERS, bwrap_options
@@ -16,6 +15,7 @@ from nanobot.agent.tools.sandbox.landlock import landlock_grants
 from nanobot.agent.tools.sandbox.policy import HOME, Limits, Policy, Unusable
 from nanobot.agent.tools.sandbox.seccomp import program
 from nanobot.agent.tools.shell.command import Launch
+from nanobot.values import frozen
 
 PROXY_PORT = 3128  # of the command's own network namespace
 _OPTIONS_FD, _PROXY_FD = 9, 8
@@ -27,7 +27,7 @@ _IGNORE = f'trap "" {" ".join(str(int(number)) for number in _LATER)}; exec {_OP
 _MB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tools:
     """What launching needs of this process: its Python, the scripts' files, the architecture, the process to be spared."""
 
@@ -38,7 +38,7 @@ class Tools:
     daemon: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Files:
     """Where what does not change was written; ``options`` is empty for Landlock."""
 
@@ -46,7 +46,7 @@ class Files:
     options: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Own:
     """What is one command's own: more files that it may read, and the groups that it joins to be limited."""
 

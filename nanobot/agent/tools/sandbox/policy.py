@@ -6,9 +6,10 @@ their kernel's words.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath as Path
 from typing import Literal, TypeAlias
+
+from nanobot.values import frozen
 
 Network: TypeAlias = Literal["on", "off"] | tuple[str, ...]
 
@@ -20,7 +21,7 @@ class Unusable(Exception):
     """No sandbox can keep this workspace in; the text says why, and what to change."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """What one command may use; None: as much as there is."""
 
@@ -30,7 +31,7 @@ class Limits:
     cpu_s: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Machine:
     """What the sandbox shows of this machine: real paths that exist and may be read, and links such as /bin -> usr/bin.
 
@@ -46,7 +47,7 @@ class Machine:
     gid: int = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Places:
     """Real paths of one workspace: itself, and what its commands have instead of the machine's own home and /tmp."""
 
@@ -56,7 +57,7 @@ class Places:
     identity: str = ""  # a directory with passwd and group, as commands see them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Policy:
     """What commands of one workspace may see and do."""
 

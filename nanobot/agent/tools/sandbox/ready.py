@@ -5,7 +5,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nanobot.agent.tools.sandbox import machine
@@ -24,12 +24,13 @@ from nanobot.agent.tools.sandbox.policy import Policy, Unusable
 from nanobot.agent.tools.sandbox.state import State
 from nanobot.agent.tools.shell.command import Launch
 from nanobot.errors import ToolError
+from nanobot.values import frozen
 
 _TRIAL_S = 10.0
 _HERE = Path(__file__).parent
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ready:
     """A sandbox that is set up for one workspace."""
 

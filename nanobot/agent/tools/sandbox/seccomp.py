@@ -8,8 +8,9 @@ Source: seccomp(2); the kernel's syscall tables
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from nanobot.values import frozen
 
 _LD, _JEQ, _JSET, _JGE, _AND, _RET = 0x20, 0x15, 0x45, 0x35, 0x54, 0x06
 _ALLOW, _EPERM, _EACCES, _ENOSYS = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 13, 0x00050000 | 38
@@ -23,7 +24,7 @@ AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 Instruction = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Calls:
     """The numbers of one architecture."""
 

@@ -1,12 +1,13 @@
 """What keeps the commands of a workspace in, in words for people."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from nanobot.values import frozen
 
 Kind: TypeAlias = Literal["bwrap", "landlock", "none", "off"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class State:
     """What keeps commands in: ``bwrap``, ``landlock``, ``none`` (nothing works) or ``off`` (nobody wants it).
 

@@ -9,13 +9,14 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.files.paths import PathRules
 from nanobot.errors import ToolError
+from nanobot.values import frozen
 
 _ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR")
 _MAX_COMMAND_BYTES = 100_000  # below the system's limit for one argument
@@ -34,7 +35,7 @@ def child_environment(environ: Mapping[str, str], env_pass: Iterable[str] = ()) 
     return {**out, "TERM": "dumb"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """What a call asks for: a line for the shell, where, and with which variables beside the usual ones."""
 
@@ -44,7 +45,7 @@ class Wanted:
     terminal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launch:
     """A process to start: ``argv[0]`` is its program's absolute path, ``env`` its whole environment.
 

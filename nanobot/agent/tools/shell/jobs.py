@@ -23,6 +23,7 @@ from nanobot.agent.tools.threads import in_thread
 from nanobot.bus.events import SessionKey
 from nanobot.errors import ToolError
 from nanobot.session.files import stem
+from nanobot.values import frozen
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.shell.supervised import Ended, Input, Supervised
@@ -34,7 +35,7 @@ _KILL_S = 8.0
 _SHOWN_CHARS = 60
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobNote:
     """What is written down when a job starts."""
 

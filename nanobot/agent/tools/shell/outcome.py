@@ -1,17 +1,17 @@
 """What a command printed and how it ended, as the model reads it.  Pure."""
 
 import signal
-from dataclasses import dataclass
 
 from nanobot.agent.tools.files.decode import Text, is_unended_escape, printable, readable, sniff
 from nanobot.agent.tools.shell.supervised import Ended
 from nanobot.supervisor.ring import Captured
+from nanobot.values import frozen
 
 _LINE_SEARCH = 4096
 _ESCAPE_BYTES = 64
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """A part of an output: readable, and where the next one begins."""
 

@@ -12,20 +12,20 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 from nanobot.agent.tools.shell.command import Launch
 from nanobot.supervisor import SCRIPT
 from nanobot.supervisor.ring import Captured, read_ring
+from nanobot.values import frozen
 
 Input = Literal["none", "pipe", "terminal"]
 
 _END_S = 6.0  # the supervisor needs at most about two seconds to end a command; the machine may be busy
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ended:
     """What the supervisor recorded: why the command is over, and how.
 

@@ -7,17 +7,18 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 from urllib.parse import urlencode
 
 from nanobot.messages import JsonObject
+from nanobot.values import frozen
 
 MAX_SNIPPET_CHARS = 400
 _TAG = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hit:
     """One result, in somebody else's words."""
 
@@ -26,7 +27,7 @@ class Hit:
     snippet: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asking:
     """A request: the address with its query, and for a POST its body."""
 
@@ -35,7 +36,7 @@ class Asking:
     body: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Engine:
     """One service: how it is asked for ``count`` results, and where its answer holds them.
 

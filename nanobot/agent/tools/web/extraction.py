@@ -4,12 +4,12 @@ import asyncio
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from nanobot.agent.tools.child import run_child
 from nanobot.errors import ToolError
+from nanobot.values import frozen
 
 Kind = Literal["html", "plain", "pdf"]
 
@@ -19,7 +19,7 @@ _MAX_ANSWER_BYTES = 16_000_000
 _AT_ONCE = 3  # each takes up to a processor and a hundred megabytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extracted:
     """A document's title (or nothing) and text, in its author's words."""
 

@@ -2,13 +2,13 @@
 
 import asyncio
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nanobot.agent.tools.web.guard import Guard
 from nanobot.agent.tools.web.targets import Target, parse_url, resolve_reference
 from nanobot.agent.tools.web.wire import Wire, take
 from nanobot.errors import ToolError
+from nanobot.values import frozen
 
 if TYPE_CHECKING:
     import httpx2
@@ -19,7 +19,7 @@ _ACCEPT = "text/html,application/xhtml+xml,application/json,text/*;q=0.9,applica
 _UNREAD = re.compile(r"(?:image|audio|video|font)/|application/(?:zip|gzip|x-tar|vnd\.|msword|wasm|x-executable)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Page:
     """What a URL led to.
 

@@ -6,12 +6,12 @@ parsed here, so no other parser's opinion counts.
 """
 
 import re
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from urllib.parse import quote, urljoin
 
 from nanobot.agent.tools.web.addresses import Address, Network
 from nanobot.errors import ToolError
+from nanobot.values import frozen
 
 MAX_URL_CHARS = 4_096
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -41,7 +41,7 @@ _NO_WEB_PORTS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """Where a request goes.
 
@@ -65,7 +65,7 @@ class Target:
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Allowed:
     """One entry of ``tools.web.allow_hosts``: a name or a network, on one port or (None) any."""
 
@@ -74,7 +74,7 @@ class Allowed:
     port: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AllowList:
     """The inside that the owner opens.  A name is trusted wherever it resolves to."""
 
