@@ -2,25 +2,22 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, cast
 
-import pyromark
+from nanobot.values import frozen
 
-OPTIONS = (
-    pyromark.Options.ENABLE_TABLES
-    | pyromark.Options.ENABLE_STRIKETHROUGH
-    | pyromark.Options.ENABLE_TASKLISTS
-    | pyromark.Options.ENABLE_MATH
-)
 _LONGEST_OPENER = 200
 _SPANS = frozenset({"+Strong", "+Emphasis", "+Strikethrough", "+Link", "+Image", "Code", "InlineMath", "DisplayMath"})
 
 
 def events(data: bytes) -> Iterator[tuple[str, Any, int, int]]:
     """Yield name, payload and byte range of each parser event; starts and ends are called ``+Name`` and ``-Name``."""
-    for event, span in pyromark.events_with_range(data.decode(), options=OPTIONS):
+    import pyromark  # lazily: for the first answer
+
+    wanted = pyromark.Options
+    options = wanted.ENABLE_TABLES | wanted.ENABLE_STRIKETHROUGH | wanted.ENABLE_TASKLISTS | wanted.ENABLE_MATH
+    for event, span in pyromark.events_with_range(data.decode(), options=options):
         start, end = cast("dict[str, int]", span)["start"], cast("dict[str, int]", span)["end"]
         if isinstance(event, str):
             yield event, None, start, end
@@ -33,7 +30,7 @@ def events(data: bytes) -> Iterator[tuple[str, Any, int, int]]:
             yield name, payload, start, end
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Enclosure:
     """A fenced code block or a table: text cut inside ``[body, end)`` needs ``opener`` before it and ``indent`` columns less."""
 
@@ -44,7 +41,7 @@ class Enclosure:
     indent: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """The structure of a text, in code point offsets, each list ascending.
 

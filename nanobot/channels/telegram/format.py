@@ -4,14 +4,17 @@ Promises: everything that was written is shown; offsets count UTF-16 units, are 
 inside code are left out, and at most ``MAX_ENTITIES`` are returned (``splitting`` cuts answers so that none is left out).
 """
 
-from dataclasses import dataclass, replace
-from functools import partial
-
-from telegramify_markdown import MessageEntity, RenderConfig, convert
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from nanobot.channels.splitting import Parts, split
 from nanobot.channels.telegram.protect import protect
 from nanobot.messages import clean_text
+from nanobot.values import frozen
+
+if TYPE_CHECKING:
+    from telegramify_markdown import MessageEntity, RenderConfig
 
 MAX_TEXT_UNITS = 4_096
 MAX_CAPTION_UNITS = 1_024
@@ -22,7 +25,7 @@ _CODE = ("pre", "code")
 _DISPENSABLE = ("underline", "italic", "strikethrough", "bold", "spoiler")  # left out first, in this order
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entity:
     """A style of a stretch of text; ``offset`` and ``length`` in UTF-16 units."""
 
@@ -37,7 +40,7 @@ class Entity:
         return self.offset + self.length
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Button:
     """A button under a message; ``data`` is what comes back when it is pressed, 64 bytes at most."""
 
@@ -45,7 +48,7 @@ class Button:
     data: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attachment:
     """A file to send, as a photo or as a document."""
 
@@ -54,7 +57,7 @@ class Attachment:
     is_photo: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rendered:
     """A message's text, its entities, a row of buttons under it, and the file whose caption it is."""
 
@@ -64,7 +67,10 @@ class Rendered:
     file: Attachment | None = None
 
 
-def _config() -> RenderConfig:
+@cache
+def _config() -> "RenderConfig":
+    from telegramify_markdown import RenderConfig  # lazily: 2 MB, for the first answer
+
     config = RenderConfig.isolated()
     for level in range(1, 7):
         setattr(config.markdown_symbol, f"heading_level_{level}", "")
@@ -75,9 +81,6 @@ def _config() -> RenderConfig:
     config.markdown_symbol.task_completed = "☑"
     config.cite_expandable = False
     return config
-
-
-_CONFIG = _config()
 
 
 def utf16_units(text: str) -> int:
@@ -93,8 +96,10 @@ def render(markdown: str) -> Rendered:
 
 def render_all(markdown: str) -> Rendered:
     """Return the same with every entity, however many there are."""
+    from telegramify_markdown import convert  # lazily, as above
+
     source = clean_text(markdown)
-    text, entities = convert(protect(source), latex_escape=False, config=_CONFIG)
+    text, entities = convert(protect(source), latex_escape=False, config=_config())
     if not text.strip():
         return Rendered(source if source.strip() else "")
     cut = text.rstrip()
@@ -141,7 +146,7 @@ def prefixed(prefix: str, rendered: Rendered) -> Rendered:
     return replace(rendered, text=prefix + rendered.text, entities=tuple(moved))
 
 
-def _legal(entities: list[MessageEntity], end: int) -> tuple[Entity, ...]:
+def _legal(entities: "list[MessageEntity]", end: int) -> tuple[Entity, ...]:
     found: dict[Entity, None] = {}
     for entity in entities:
         length = min(entity.offset + entity.length, end) - entity.offset
