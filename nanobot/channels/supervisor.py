@@ -10,12 +10,13 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from nanobot.bus.runtime_events import ChannelStatus, RuntimeEvent
 from nanobot.channels.base import Accept, Channel
 from nanobot.errors import ChannelError
+from nanobot.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Progress(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ChannelFacts:
     """How a channel is.  ``since`` is when its state began, ``progress_at`` its last round (None: it tells of none); in seconds.
 
@@ -72,7 +73,7 @@ class ChannelFacts:
         return "; ".join(filter(None, (self.detail, last, note)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Restarts:
     """How patiently channels are started again, and how long they may be silent or slow to stop, in seconds."""
 
@@ -173,7 +174,7 @@ class Supervisor:
         *,
         accept: Accept,
         board: ChannelBoard,
-        restarts: Restarts = Restarts(),
+        restarts: Restarts = Restarts(),  # noqa: B008  # frozen
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
