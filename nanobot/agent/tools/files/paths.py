@@ -15,7 +15,7 @@ from nanobot.agent.tools.files.opening import Walls, closed_reason, open_regular
 from nanobot.errors import ToolError
 from nanobot.values import frozen
 
-_KERNEL = (Path("/proc"), Path("/sys"), Path("/dev"))
+_KERNEL = ("/proc/", "/sys/", "/dev/")
 _VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})")
 _MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 4_000
 
@@ -40,17 +40,18 @@ class PathRules:
         Raises:
             ToolError: it may not be touched, or cannot be a path.
         """
-        base = Path(os.path.realpath(workspace))
-        path = Path(os.path.realpath(base / _expanded(raw, base)))
-        if self._is_closed(str(path), workspace):
+        base = os.path.realpath(workspace)
+        path = os.path.realpath(os.path.join(base, _expanded(raw, base)))
+        if self._is_closed(path, workspace):
             raise ToolError(closed_reason(raw))
-        roots = (base, *(Path(os.path.realpath(root)) for root in self.extra_roots))
-        if self.restrict and not any(path.is_relative_to(root) for root in roots):
-            via = " (it leads there through a symlink or ..)" if not Path(raw).is_absolute() else ""
-            raise ToolError(f"{raw!r} is outside the workspace {str(base)!r}{via}. Use a path inside it.")
-        if any(path.is_relative_to(kernel) for kernel in _KERNEL):
+        own = _tree(path)
+        roots = (base, *map(os.path.realpath, self.extra_roots))
+        if self.restrict and not own.startswith(tuple(map(_tree, roots))):
+            via = " (it leads there through a symlink or ..)" if not os.path.isabs(raw) else ""
+            raise ToolError(f"{raw!r} is outside the workspace {base!r}{via}. Use a path inside it.")
+        if own.startswith(_KERNEL):
             raise ToolError(f"{raw!r} is a device or kernel file, not a file with contents; use exec to look at it.")
-        return path
+        return Path(path)
 
     def walls(self, workspace: Path) -> Walls:
         """Return what is closed by its identity, for one call."""
@@ -78,8 +79,8 @@ class PathRules:
 
 def shown(path: Path, workspace: Path) -> str:
     """Return the path as the model should write it: relative inside the workspace."""
-    base = Path(os.path.realpath(workspace))
-    return str(path.relative_to(base)) if path.is_relative_to(base) else str(path)
+    base, own = _tree(os.path.realpath(workspace)), str(path)
+    return own.removeprefix(base) if _tree(own) != base else "."
 
 
 def printed(name: str) -> str:
@@ -89,12 +90,12 @@ def printed(name: str) -> str:
 
 def sourced(text: str, path: Path, workspace: Path) -> str | Sourced:
     """Return what a file says, as its words if it lies outside the workspace."""
-    if path.is_relative_to(os.path.realpath(workspace)):
+    if _tree(str(path)).startswith(_tree(os.path.realpath(workspace))):
         return text
     return Sourced(text, f"file {path}")
 
 
-def _expanded(raw: str, base: Path) -> str:
+def _expanded(raw: str, base: str) -> str:
     if not raw.strip():
         raise ToolError("the path is empty.")
     if bad := next((c for c in raw if ord(c) < 32), None):
@@ -110,7 +111,7 @@ def _expanded(raw: str, base: Path) -> str:
         raise ToolError(
             f"the path {raw[:60]!r}… is too long: a name holds {_MAX_NAME_BYTES} bytes, a path {_MAX_PATH_BYTES:,}."
         )
-    if (variable := _VARIABLE.match(raw)) and not os.path.lexists(base / raw.split("/", 1)[0]):
+    if (variable := _VARIABLE.match(raw)) and not os.path.lexists(os.path.join(base, raw.split("/", 1)[0])):
         raise ToolError(f"{variable.group()} is not expanded in paths; write the path itself.")
     return os.path.expanduser(raw)
 
