@@ -17,6 +17,7 @@ import pytest
 
 from nanobot.app import Nanobot
 from nanobot.config.settings import Settings
+from nanobot.messages import ToolCall, UserMessage
 from nanobot.providers.adapter import resolve
 from nanobot.providers.anthropic import AnthropicWire
 from nanobot.providers.base import Emit, LLMRequest, LLMResponse
@@ -51,11 +52,18 @@ class CountingDisk(Disk):
 
 
 class Instant:
-    """A provider that answers at once."""
+    """A provider that answers at once, after so many calls of ``list_dir``, one at a time."""
 
     name = "instant"
 
+    def __init__(self, calls: int = 0) -> None:
+        self._calls = calls
+
     async def stream(self, request: LLMRequest, emit: Emit) -> LLMResponse:
+        done = next(at for at, one in enumerate(reversed(request.messages)) if isinstance(one, UserMessage)) // 2
+        if done < self._calls:
+            call = ToolCall(f"c{done}", "list_dir", {"path": f"d{done}"})
+            return LLMResponse(tool_calls=(call,), finish="tool_calls", provider=self.name, model=request.model)
         return LLMResponse(text="It is what it is.", provider=self.name, model=request.model)
 
     async def encoded(self, request: LLMRequest) -> list[bytes]:
@@ -65,7 +73,7 @@ class Instant:
         """Nothing to close."""
 
 
-def bot(folder: Path, disk: Disk | None = None) -> Nanobot:
+def bot(folder: Path, disk: Disk | None = None, *, calls: int = 0) -> Nanobot:
     """Return a bot with the default settings, but for a window that holds whatever is said."""
     settings = Settings.model_validate(
         {
@@ -74,22 +82,23 @@ def bot(folder: Path, disk: Disk | None = None) -> Nanobot:
             "agent": {"context_window": 10_000_000, "compaction": {"enabled": False}},
         }
     )
-    return Nanobot(settings, provider=Instant(), environ={}, disk=disk)
+    return Nanobot(settings, provider=Instant(calls), environ={}, disk=disk)
 
 
-async def turns(nanobot: Nanobot, count: int) -> None:
+async def turns(nanobot: Nanobot, count: int, *, key: str = "budget:1") -> None:
     """Run so many Turns of one session."""
     for number in range(count):
-        await nanobot.process_direct(f"What do you make of it? {number}", session_key="budget:1")
+        result = await nanobot.process_direct(f"What do you make of it? {number}", session_key=key)
+        assert result.error is None
 
 
-async def calls_of(work: Callable[[], Awaitable[None]]) -> int:
-    """Return how many Python functions the work calls, on this thread."""
+async def calls_of(work: Callable[[], Awaitable[None]], name: str = "") -> int:
+    """Return how many Python functions the work calls, on this thread: all, or those of a name."""
     counted = 0
 
     def profiler(frame: FrameType, event: str, argument: Any) -> None:  # Any: as the interpreter gives it
         nonlocal counted
-        counted += event == "call"
+        counted += event == "call" and name in ("", frame.f_code.co_name)
 
     sys.setprofile(profiler)
     try:
@@ -155,8 +164,37 @@ async def test_what_a_turn_asks_of_the_disk(tmp_path: Path) -> None:
 
     assert disk.counts.get("open", 0) == 0
     assert disk.counts["fsync"] <= 2 * 10 + 1  # and one of the Turn before
-    assert disk.counts["write"] <= 4 * 10
+    assert disk.counts["write"] <= 2 * 10 + 1
     assert disk.counts["bytes"] <= 1_000 * 10
+
+
+async def test_what_a_new_session_asks_of_the_disk(tmp_path: Path) -> None:
+    """Its names are synced, and what it shares with others (prompt, tools) is not written again."""
+    disk = CountingDisk()
+    async with bot(tmp_path, disk) as nanobot:
+        await turns(nanobot, 1)
+        disk.counts.clear()
+        for number in range(10):
+            await turns(nanobot, 1, key=f"budget:new-{number}")
+
+    assert disk.counts["fsync"] <= 10 * 10
+    assert disk.counts["bytes"] <= 4_000 * 10  # half of it the lock's note
+
+
+async def test_what_a_call_of_a_tool_costs(tmp_path: Path) -> None:
+    """One change of thread, one write for several, and some hundred function calls."""
+    disk = CountingDisk()
+    async with bot(tmp_path, disk, calls=10) as nanobot:
+        for number in range(10):
+            (tmp_path / "workspace" / f"d{number}").mkdir(parents=True)
+        await turns(nanobot, 3)
+        threads = await calls_of(lambda: turns(nanobot, 1), "submit")
+        disk.counts.clear()
+        calls = await calls_of(lambda: turns(nanobot, 1))
+
+    assert threads <= 10 + 2
+    assert disk.counts["write"] <= 8
+    assert calls <= 8_000
 
 
 async def test_the_calls_of_a_turn(tmp_path: Path) -> None:
