@@ -17,10 +17,10 @@ import pytest
 
 from nanobot.app import Nanobot
 from nanobot.config.settings import Settings
-from nanobot.messages import ToolCall, UserMessage
+from nanobot.messages import UserMessage
 from nanobot.providers.adapter import resolve
 from nanobot.providers.anthropic import AnthropicWire
-from nanobot.providers.base import Emit, LLMRequest, LLMResponse
+from nanobot.providers.base import Emit, LLMRequest, LLMResponse, ToolCallRequest
 from nanobot.providers.openai import OpenAIWire
 from nanobot.providers.settings import AnthropicSettings, OpenAISettings
 from nanobot.session.disk import Disk
@@ -62,7 +62,7 @@ class Instant:
     async def stream(self, request: LLMRequest, emit: Emit) -> LLMResponse:
         done = next(at for at, one in enumerate(reversed(request.messages)) if isinstance(one, UserMessage)) // 2
         if done < self._calls:
-            call = ToolCall(f"c{done}", "list_dir", {"path": f"d{done}"})
+            call = ToolCallRequest("list_dir", {"path": f"d{done}"})
             return LLMResponse(tool_calls=(call,), finish="tool_calls", provider=self.name, model=request.model)
         return LLMResponse(text="It is what it is.", provider=self.name, model=request.model)
 
