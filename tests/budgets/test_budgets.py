@@ -151,6 +151,25 @@ def test_the_start_imports_no_more_than_it_needs(arguments: Sequence[str], most:
     assert [name for name in imported if f"{name}.".startswith(tuple(f"{one}." for one in LATER))] == []
 
 
+_ENDED = """\
+import atexit, gc, sys
+from nanobot.__main__ import main
+atexit.register(lambda: print(gc.get_freeze_count(), gc.get_stats()[0]["collections"], file=sys.stderr))
+main()
+"""
+
+
+def test_a_run_does_not_look_for_garbage_all_the_time(tmp_path: Path) -> None:
+    """Neither while it imports, some thousand objects a module, nor once more over all of them at its end."""
+    command = [sys.executable, "-c", _ENDED, "agent", "-m", "hi"]
+    home = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, cwd=ROOT, env=home, capture_output=True, text=True, check=True)
+    left_alone, looks = map(int, done.stderr.split())
+
+    assert left_alone > 10_000
+    assert looks <= 60
+
+
 # -- a Turn --------------------------------------------------------------------------------------------------------------------
 
 
