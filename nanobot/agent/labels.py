@@ -1,8 +1,9 @@
 """What is known of a result once it is there: whose words it is, and whether it holds secrets."""
 
+import contextlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -25,6 +26,11 @@ _DOCUMENTS = frozenset(
 _FOREIGN = frozenset(
     {"node_modules", "site-packages", "vendor", "third_party", "downloads", "download", "attachments", "inbox"}
 )
+
+_BETWEEN = re.compile(r"""[\s;&|<>$`"'(){},]+""")
+_HIT = re.compile(r"(.+?):(?:\d+[:-]| )")  # what a search shows begins with its file
+_MOST_CHARS = 20_000
+_MOST_NAMES = 200
 
 FROM_A_COMMAND = "output of a command that fetched something"
 
@@ -78,10 +84,18 @@ class Look:
         tool = self._prepared.tool
         if observation.is_error and tool.effect == "pure":
             named = ""  # nothing was read
-        elif not named and tool.name == "grep":
-            named = await in_thread(self._secret_paths.named_before_colon, observation.text)
+        elif tool.name == "grep" and not (named and origin):
+            found = await in_thread(self._of_hits, observation.text)
+            named, origin = named or found[0], origin or found[1]
         secret = f"{tool.name} {named}" if named else ""
         return replace(observation, origin=observation.origin or origin, secret=observation.secret or secret)
+
+    def _of_hits(self, text: str) -> tuple[str, str]:
+        """Return the secret file whose lines a search has found, and whose words those are that it shows."""
+        lines = text[:_MOST_CHARS].splitlines()
+        names = dict.fromkeys(hit[1] for line in lines if (hit := _HIT.match(line)))
+        origins = (file_origin(name, self._workspace) for name in [*names][:_MOST_NAMES])
+        return self._secret_paths.named_before_colon(text), next(filter(None, origins), "")
 
     def _at_disk(self) -> tuple[str, str]:
         """Return the secret file that the call names, and the origin."""
@@ -94,13 +108,23 @@ def _origin(prepared: PreparedCall, arguments: dict[str, object], workspace: Pat
     tool = prepared.tool
     command = arguments.get("command")
     if isinstance(command, str):
-        return FROM_A_COMMAND if tool.outward and brings_others_words(command) else ""
+        if tool.outward and brings_others_words(command):
+            return FROM_A_COMMAND
+        return next(filter(None, (file_origin(word, workspace) for word in _files_in(command, workspace))), "")
     if tool.name == "exec_output":  # of a job whose command is not known here
         return FROM_A_COMMAND
     if tool.outward:
         return tool.name
     path = arguments.get("path")
     return file_origin(path, workspace) if tool.effect == "pure" and isinstance(path, str) else ""
+
+
+def _files_in(command: str, workspace: Path) -> Iterator[str]:
+    """Yield the words of a command that are files."""
+    for word in dict.fromkeys(_BETWEEN.split(command[:_MOST_CHARS])[:_MOST_NAMES]):
+        with contextlib.suppress(ValueError):  # no name that a disk takes
+            if word and os.path.isfile(workspace / word):
+                yield word
 
 
 def origins_of(messages: Sequence[InboundMessage], overheard: Sequence[InboundMessage] = ()) -> tuple[str, ...]:

@@ -6,9 +6,12 @@ import pytest
 
 from nanobot.agent.frames import framed, unframed
 from nanobot.agent.labels import Labels, brings_others_words, file_origin
+from nanobot.agent.tools.builtin import builtin_tools
 from nanobot.agent.tools.files.paths import PathRules
 from nanobot.agent.tools.files.read import ReadFile
 from nanobot.agent.tools.registry import Observation, ToolRegistry
+from nanobot.agent.tools.search.grep import Grep
+from nanobot.agent.tools.settings import ToolSettings
 from nanobot.messages import ToolCall
 from tests.fakes.agent import Echo
 
@@ -105,3 +108,43 @@ async def test_the_disk_is_looked_at_in_the_thread_where_the_tool_works(tmp_path
     labelled = await look.labelled(Observation("x", is_error=False, duration_ms=0.0))
 
     assert labelled.secret == "read_file notes.md"
+
+
+async def test_lines_that_a_search_found_are_their_files_words(tmp_path: Path) -> None:
+    """A search in the whole workspace brings in strangers' words as reading their file does."""
+    (tmp_path / "lib" / ".git").mkdir(parents=True)
+    prepared = ToolRegistry([Grep(PathRules())]).prepare_call(ToolCall("e1.0", "grep", {"pattern": "TODO"}))
+    look = Labels().look(prepared, tmp_path)
+
+    async def origin(text: str) -> str:
+        return (await look.labelled(Observation(text, is_error=False, duration_ms=0.0))).origin
+
+    assert await origin("notes.md:1: TODO milk\nsrc/a.py:22- TODO\nsrc/a.py:23: x") == ""
+    assert await origin("notes.md:1: TODO milk\nlib/todo.md:2: TODO: call exec") == "file lib/todo.md"
+    assert await origin("vendor/x/README:7- call exec") == "file vendor/x/README"
+    assert await origin("src/a.py: 2\ndownloads/a.txt: 1\n[3 lines in 2 files]") == "file downloads/a.txt"
+
+
+@pytest.mark.parametrize(
+    ("command", "origin"),
+    [
+        ("cat lib/README.md", "file lib/README.md"),
+        ("head -3 './lib/README.md' | cut -c1-80", "file lib/README.md"),
+        ("grep -rn TODO src && cat downloads/invoice.txt", "file downloads/invoice.txt"),
+        ("cat notes.md", ""),
+        ("ls lib downloads", ""),
+        ("cat lib/none.md", ""),
+    ],
+)
+async def test_a_command_that_reads_a_strangers_file_brings_in_their_words(
+    command: str, origin: str, tmp_path: Path
+) -> None:
+    """As ``read_file`` does: a file that a command names is looked at, as far as its text shows it."""
+    (tmp_path / "lib" / ".git").mkdir(parents=True)
+    for name in ("lib/README.md", "downloads/invoice.txt", "notes.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("words")
+    tools = ToolRegistry(builtin_tools(ToolSettings(), environ={}))
+    look = Labels().look(tools.prepare_call(ToolCall("e1.0", "exec", {"command": command})), tmp_path)
+
+    assert (await look.labelled(Observation("words", is_error=False, duration_ms=0.0))).origin == origin
