@@ -3,7 +3,8 @@
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -29,6 +30,9 @@ _FOREIGN = frozenset(
 
 _BETWEEN = re.compile(r"""[\s;&|<>$`"'(){},]+""")
 _HIT = re.compile(r"(.+?):(?:\d+[:-]| )")  # what a search shows begins with its file
+_OF_JOBS = ("exec_output", "exec_input")
+_FRESH_S = 10.0  # how long a look through the workspace for secrets counts
+_MOST_SHOWN = 400_000
 _MOST_CHARS = 20_000
 _MOST_NAMES = 200
 
@@ -42,12 +46,22 @@ class Labels:
         secret_paths: which files hold secrets.
     """
 
-    def __init__(self, secret_paths: SecretPaths | None = None) -> None:
+    def __init__(self, secret_paths: SecretPaths | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._secret_paths = secret_paths or SecretPaths()
+        self._clock = clock
+        self._values: dict[Path, tuple[float, frozenset[str]]] = {}
+
+    def shows_secret(self, text: str, workspace: Path) -> bool:
+        """Say whether a text holds a value of one of the workspace's secret files.  Reads files: call it off the event loop."""
+        at, values = self._values.get(workspace, (float("-inf"), frozenset[str]()))
+        if self._clock() - at > _FRESH_S:
+            values = self._secret_paths.values(workspace)
+            self._values[workspace] = (self._clock(), values)
+        return any(value in text for value in values)
 
     def look(self, prepared: PreparedCall, workspace: Path) -> "Look":
         """Return the look at one call."""
-        return Look(self._secret_paths, prepared, workspace)
+        return Look(self, self._secret_paths, prepared, workspace)
 
 
 class Look:
@@ -56,7 +70,8 @@ class Look:
     A change of thread costs more than the looking, so ``in_thread`` does it where the tool works anyway.
     """
 
-    def __init__(self, secret_paths: SecretPaths, prepared: PreparedCall, workspace: Path) -> None:
+    def __init__(self, labels: Labels, secret_paths: SecretPaths, prepared: PreparedCall, workspace: Path) -> None:
+        self._labels = labels
         self._secret_paths = secret_paths
         self._prepared = prepared
         self._workspace = workspace
@@ -87,6 +102,9 @@ class Look:
         elif tool.name == "grep" and not (named and origin):
             found = await in_thread(self._of_hits, observation.text)
             named, origin = named or found[0], origin or found[1]
+        elif not named and not observation.secret and (tool.reads_unnamed or tool.name in _OF_JOBS):
+            shows = await in_thread(self._labels.shows_secret, observation.text[:_MOST_SHOWN], self._workspace)
+            named = "showed what a file with secrets holds" if shows else ""
         secret = f"{tool.name} {named}" if named else ""
         return replace(observation, origin=observation.origin or origin, secret=observation.secret or secret)
 
@@ -110,7 +128,9 @@ def _origin(prepared: PreparedCall, arguments: dict[str, object], workspace: Pat
     if isinstance(command, str):
         if tool.outward and brings_others_words(command):
             return FROM_A_COMMAND
-        return next(filter(None, (file_origin(word, workspace) for word in _files_in(command, workspace))), "")
+        return next(
+            filter(None, (file_origin(word, workspace) for word in _files_in(command, arguments, workspace))), ""
+        )
     if tool.name == "exec_output":  # of a job whose command is not known here
         return FROM_A_COMMAND
     if tool.outward:
@@ -119,12 +139,14 @@ def _origin(prepared: PreparedCall, arguments: dict[str, object], workspace: Pat
     return file_origin(path, workspace) if tool.effect == "pure" and isinstance(path, str) else ""
 
 
-def _files_in(command: str, workspace: Path) -> Iterator[str]:
+def _files_in(command: str, arguments: Mapping[str, object], workspace: Path) -> Iterator[str]:
     """Yield the words of a command that are files."""
+    where = arguments.get("cwd")
+    folder = where if isinstance(where, str) else "."
     for word in dict.fromkeys(_BETWEEN.split(command[:_MOST_CHARS])[:_MOST_NAMES]):
         with contextlib.suppress(ValueError):  # no name that a disk takes
-            if word and os.path.isfile(workspace / word):
-                yield word
+            if word and os.path.isfile(workspace / folder / word):
+                yield os.path.join(folder, word)
 
 
 def origins_of(messages: Sequence[InboundMessage], overheard: Sequence[InboundMessage] = ()) -> tuple[str, ...]:

@@ -10,8 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase, translate
 from functools import cached_property
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import cast
+
+from nanobot.agent.tools.files.opening import open_regular
+from nanobot.errors import ToolError
 
 DEFAULT = (
     *(".env", ".env.*", "*.env", ".envrc", "!.env.example", "!.env.sample", "!.env.template", "!.env.dist"),
@@ -50,11 +54,16 @@ _BETWEEN = re.compile(r"""[\s;&|<>$`"'(){}=,@:]+""")
 _MOST_CHARS = 20_000
 _MOST_WORDS = 500
 _MOST_PATH_CHARS = 4_096  # longer ones no system opens
+_MOST_READ = 50  # secret files that are read for their values
+_MOST_READ_BYTES = 64 << 10
+_MOST_VALUES = 2_000
+_LONG_CHARS = 20
+_VALUE = re.compile(r"""[^\s=:,;@"'`<>()\[\]{}|]{8,}""")
 _WEB = ("http://", "https://")  # others, file:// and the like, may be a path
 
 
 class SecretPaths:
-    """Names of secret files.  Matching is a matter of the name alone; only ``within`` and ``named_through`` look at a disk.
+    """Names of secret files.  Matching is a matter of the name alone; ``within``, ``named_through`` and ``values`` look at a disk.
 
     Args:
         patterns: as ``tools.secret_paths`` has them.
@@ -130,17 +139,40 @@ class SecretPaths:
 
     def within(self, directory: Path) -> str:
         """Return a secret file in a directory, or empty.  Reads directories, up to a limit: call it off the event loop."""
+        return next(self._all_within(directory), "")
+
+    def values(self, directory: Path) -> frozenset[str]:
+        """Return what stands in the secret files of a directory and looks like a secret.  Reads files: as ``within``."""
+        found: set[str] = set()
+        for name in islice(self._all_within(directory), _MOST_READ):
+            try:
+                with open_regular(Path(os.path.realpath(directory)) / name, name) as file:
+                    text = file.read(_MOST_READ_BYTES).decode("utf-8", "replace")
+            except ToolError:
+                continue  # gone, a link, or the word that there are too many
+            found.update(word for word in _VALUE.findall(text) if _looks_secret(word))
+            if len(found) > _MOST_VALUES:
+                break
+        return frozenset(found)
+
+    def _all_within(self, directory: Path) -> Iterator[str]:
         seen = 0
         for folder, folders, files in os.walk(directory):
             folders[:] = sorted(one for one in folders if one not in _SKIPPED)
             relative = Path(folder).relative_to(directory)
             for name in files:
                 if self.is_secret(str(relative / name)):
-                    return str(relative / name)
+                    yield str(relative / name)
             seen += len(files) + len(folders)
             if seen > MOST_FILES:
-                return f"more than {MOST_FILES:,} files"  # not looked at to the end: it may be there
-        return ""
+                yield f"more than {MOST_FILES:,} files"  # not looked at to the end: it may be there
+                return
+
+
+def _looks_secret(word: str) -> bool:
+    """Say whether a word of a secret file may be the secret in it: letters and digits, or long enough to be a passphrase."""
+    has_digit = any(char.isdigit() for char in word)
+    return (has_digit and any(char.isalpha() for char in word)) or len(word) >= _LONG_CHARS
 
 
 def _texts(arguments: Mapping[str, object]) -> Iterator[tuple[str, str]]:

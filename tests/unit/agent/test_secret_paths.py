@@ -1,5 +1,6 @@
 """Secret files are told by their names: in arguments, commands and results, and in a workspace."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,24 @@ def test_an_owners_patterns(tmp_path: Path) -> None:
     assert own.within(tmp_path) == "a/diary.md"
     assert not own.is_secret("diary.example")
     assert PATHS.within(tmp_path) == ""
+
+
+def test_what_looks_secret_in_a_secret_file_is_known(tmp_path: Path) -> None:
+    """Keys and passphrases, from any kind of file; ordinary words are not, and nothing outside is read for it."""
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    (work / "conf").mkdir(parents=True)
+    outside.write_text("KEY=outside-key-1")
+    (work / ".env").write_text(
+        "MODE=production\nAPI_KEY='kX3vQ9zTr7'\nURL=postgres://me:pa55word@db/x\nPHRASE=correct-horse-battery\n"
+    )
+    (work / "conf" / "credentials.json").write_text('{"token": "Zq8Hn4Yc6R", "name": "development"}')
+    (work / "notes.md").write_text("n0t-a-secret-file")
+    (work / "secrets.txt").symlink_to(outside)
+    os.mkfifo(work / "id_rsa")
+
+    assert SecretPaths().values(work) == {
+        "kX3vQ9zTr7",
+        "pa55word",
+        "correct-horse-battery",
+        "Zq8Hn4Yc6R",
+    }
