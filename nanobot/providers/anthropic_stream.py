@@ -47,7 +47,8 @@ class AnthropicFold:
     def __init__(self) -> None:
         self.progress = 0
         self.thinks = True
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: list[_Block] = []
+        self._at: dict[int, _Block] = {}  # the newest of each index: some servers give every block the same
         self._stop = ""
         self._model = ""
         self._start_usage: dict[str, object] = {}
@@ -56,7 +57,7 @@ class AnthropicFold:
 
     @property
     def complete(self) -> bool:
-        """Whether a stop reason was seen: every block is closed by then."""
+        """Whether a stop reason was seen, or the end: every block is closed by then."""
         return bool(self._stop)
 
     def feed(self, event: object) -> list[ModelEvent]:
@@ -80,6 +81,10 @@ class AnthropicFold:
                 self.thinks = False
             case "message_delta":
                 self._end(body)
+            case "message_stop":
+                self._stop = (
+                    self._stop or "end_turn"
+                )  # some servers leave the reason out, and say plainly that it is the end
             case "error":
                 raise ServerFault(fault_of(body))
             case _:
@@ -106,7 +111,7 @@ class AnthropicFold:
 
     def response(self, request: LLMRequest, *, provider: str, tag: str) -> LLMResponse:
         """Return the whole answer.  ``tag`` names this vendor in what it wants back."""
-        blocks = [self._blocks[index] for index in sorted(self._blocks)]
+        blocks = self._blocks
         finish = _FINISH.get(self._stop, "stop")
         calls = tuple(_call(block, cut_off=finish == "length") for block in blocks if block.type == "tool_use")
         if calls and finish == "stop":
@@ -128,16 +133,21 @@ class AnthropicFold:
 
     def _open(self, index: int, start: dict[str, object]) -> list[ModelEvent]:
         kind = as_text(start.get("type"))
-        block = self._blocks[index] = _Block(kind, start, signature=as_text(start.get("signature")))
+        block = self._new(index, _Block(kind, start, signature=as_text(start.get("signature"))))
         self.progress += 1
         self.thinks = kind in ("thinking", "redacted_thinking")
         return self._say(block, as_text(start.get(kind)) if kind in ("text", "thinking") else "")
 
+    def _new(self, index: int, block: _Block) -> _Block:
+        self._blocks.append(block)
+        self._at[index] = block
+        return block
+
     def _grow(self, index: int, delta: dict[str, object]) -> list[ModelEvent]:
-        block = self._blocks.get(index)
+        block = self._at.get(index)
         if block is None:
             kinds = {"text_delta": "text", "thinking_delta": "thinking"}
-            block = self._blocks[index] = _Block(kinds.get(as_text(delta.get("type")), ""), {})
+            block = self._new(index, _Block(kinds.get(as_text(delta.get("type")), ""), {}))
         match delta.get("type"):
             case "text_delta":
                 return self._say(block, as_text(delta.get("text")))

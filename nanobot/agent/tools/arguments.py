@@ -84,6 +84,8 @@ def _loads(text: str) -> object:
             raise ToolError(_json_problem(text, error)) from None
     try:
         return json.loads(fixed, strict=False)
+    except RecursionError:
+        raise ToolError("the arguments are nested too deeply.") from None
     except json.JSONDecodeError as error:
         raise ToolError(_json_problem(fixed, error)) from None
 

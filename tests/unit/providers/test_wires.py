@@ -8,6 +8,7 @@ import pytest
 
 from nanobot.messages import AssistantMessage, Message, ProviderExtra, ToolCall, ToolMessage, user_text
 from nanobot.providers import anthropic_wire, openai_wire
+from nanobot.providers.anthropic_stream import AnthropicFold
 from nanobot.providers.base import LLMRequest, ToolSpec
 from nanobot.providers.settings import AnthropicSettings, OpenAISettings
 
@@ -185,3 +186,37 @@ def test_thinking_is_no_strangers_business(model: str, base_url: str | None) -> 
     body = anthropic_body(user_text("a"), said, user_text("b"), request={"model": model}, base_url=base_url)
 
     assert body["messages"][1]["content"] == [{"type": "text", "text": "abc"}]
+
+
+def _fed(*events: dict[str, Any]) -> AnthropicFold:
+    fold = AnthropicFold()
+    for event in events:
+        fold.feed(event)
+    return fold
+
+
+def _used(index: int, name: str, arguments: str) -> list[dict[str, Any]]:
+    block: dict[str, Any] = {"type": "tool_use", "id": "t", "name": name, "input": {}}
+    delta = {"type": "input_json_delta", "partial_json": arguments}
+    return [
+        {"type": "content_block_start", "index": index, "content_block": block},
+        {"type": "content_block_delta", "index": index, "delta": delta},
+    ]
+
+
+def test_e07_blocks_of_one_index_are_several() -> None:
+    """A second call under the number of the first is a call of its own, and takes nothing from it."""
+    end = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
+    response = _fed(*_used(0, "a", '{"x":1}'), *_used(0, "b", "{}"), end).response(
+        LLMRequest(model="m", system="", messages=()), provider="p", tag="t"
+    )
+
+    assert [(call.name, call.arguments) for call in response.tool_calls] == [("a", {"x": 1}), ("b", {})]
+
+
+def test_an_end_without_a_reason_is_an_end() -> None:
+    """A server that says ``message_stop`` and no reason has answered; one that just stops has not."""
+    text = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "hi"}}
+
+    assert _fed(text, {"type": "message_delta", "delta": {"stop_reason": None}}, {"type": "message_stop"}).complete
+    assert not _fed(text).complete

@@ -16,15 +16,26 @@ _SETTLE_TRIES = 6
 
 async def new_output(jobs: Jobs, job: Job, call_id: str, *, since: int | None = None) -> str:
     """Return what a job printed since ``since``, or since the last look, and how it stands; this becomes the last look."""
-    over = not job.runs
-    if over:
-        await jobs.settled(job)
-        job.told = True
-    captured = await _settled_output(job)
+    captured, over, standing = await _looked_at(jobs, job)
     begin = since if since is not None else await in_thread(_last_look, job, call_id)
     piece = piece_since(captured, begin, over=over)
     await in_thread(_note_look, job, call_id, begin, piece.next)
-    return f"{piece.text.rstrip(chr(10)) or '(no new output)'}\n[{job.standing}; output so far: {piece.next:,} bytes]"
+    return f"{piece.text.rstrip(chr(10)) or '(no new output)'}\n[{standing}; output so far: {piece.next:,} bytes]"
+
+
+async def _looked_at(jobs: Jobs, job: Job) -> tuple[Captured, bool, str]:
+    """Return the output, whether the job is over, and how it stands, all of one moment.
+
+    A job that ends while it is read is read again: who is told of the end must have what was said last.
+    """
+    while True:
+        over = not job.runs
+        if over:
+            await jobs.settled(job)
+            job.told = True
+        captured = await _settled_output(job)
+        if over or job.runs:
+            return captured, over, job.standing
 
 
 async def _settled_output(job: Job) -> Captured:
