@@ -15,6 +15,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+_SETTLES = 3
+_PATIENCE = 300  # looks
+
 Turn = Callable[[str, str], Awaitable[None]]
 
 
@@ -81,12 +84,26 @@ async def _run(job: Job, opened: Callable[[Job], AbstractAsyncContextManager[Tur
     async with opened(job) as turn:
         for index in range(job.warm):
             await turn("warm" if job.fresh or job.sessions > 1 else "s0", f"{job.text} {index}")
+        for index in range(
+            _SETTLES if job.history else 0
+        ):  # what a long history sets off runs beside, and is taken over by a Turn
+            await _quiet()
+            await turn("s0", f"{job.text} {index}")
         idle_mb, before, lags = _rss_mb(), _Spent(), list[float]()
         watching = asyncio.create_task(_watch(lags)) if job.sessions > 1 else None
         taken = await asyncio.gather(*(_session(job, turn, number) for number in range(job.sessions)))
         if watching is not None:
             watching.cancel()
         return before.figures([one for session in taken for one in session], lags, idle_mb)
+
+
+async def _quiet() -> None:
+    """Wait until the process does nothing by itself any more."""
+    for _ in range(_PATIENCE):
+        before = _cpu_s()
+        await asyncio.sleep(0.3)  # what it uses meanwhile is what tells
+        if _cpu_s() - before < 0.01:
+            return
 
 
 async def _session(job: Job, turn: Turn, number: int) -> list[float]:
