@@ -18,8 +18,9 @@ from nanobot.bus.events import Acceptance, Accepted, Duplicate, InboundMessage, 
 from nanobot.errors import DiskRefused, SessionError
 from nanobot.messages import Message, ToolMessage, UserMessage, user_text
 from nanobot.session.adrift import Adrift
-from nanobot.session.entries import BlobId, Entry, EntryId, Step
+from nanobot.session.entries import BlobId, Entry, EntryId
 from nanobot.session.log import SessionLog
+from nanobot.session.reach import Reach
 from nanobot.session.store import Claim, SessionStore
 
 log = logging.getLogger(__name__)
@@ -191,12 +192,15 @@ class Session:
             return f"{note}\n{message.text}", message.origin
 
     async def _read_result(self, entry: EntryId) -> tuple[Message | None, BlobId | None]:
-        """Look for a row that the live tail no longer holds."""
+        """Look for a row that the live tail no longer holds, as far back as this conversation goes."""
         before: EntryId | None = None
-        while page := await self.read(before=before, limit=500):
-            for found in page:
-                if isinstance(found, Step) and found.id == entry:
+        reach = Reach(entry)
+        while not reach.over and (page := await self.read(before=before, limit=500)):
+            for older in page:
+                if (found := reach.look(older)) is not None:
                     return found.message, found.blob
+                if reach.over:
+                    break
             before = page[-1].id
         return None, None
 
