@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import os
 import stat
-from pathlib import Path
 
 from pydantic import Field
 
@@ -43,10 +42,11 @@ class ListDir(BaseTool[ListDirArguments]):
 
     async def run(self, arguments: ListDirArguments, context: ToolContext) -> str | Sourced:
         """List it."""
-        return await context.in_thread(self._list, arguments, context.workspace)
+        return await context.in_thread(self._list, arguments, context)
 
-    def _list(self, arguments: ListDirArguments, workspace: Path) -> str | Sourced:
-        path = self._rules.resolve(arguments.path, workspace)
+    def _list(self, arguments: ListDirArguments, context: ToolContext) -> str | Sourced:
+        workspace = context.workspace
+        path = self._rules.resolve_to_list(arguments.path, workspace, context.role)
         walls = self._rules.walls(workspace)
         try:
             with directory(path, walls=walls) as fd:

@@ -10,6 +10,7 @@ import contextlib
 import difflib
 import errno
 import os
+import re
 import stat
 from collections.abc import Generator, Iterable
 from pathlib import Path
@@ -24,6 +25,7 @@ _O_STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | 
 _O_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _KERNEL = ("/proc", "/sys")  # their files say that they are regular
 _MAX_NEIGHBOURS = 2_000
+_DIGEST = re.compile(r"[0-9a-f]{64}(?:\.|\Z)")
 _MAX_INSIDE = 500_000  # entries of closed trees that are looked at to know a hard link
 _REASONS = {
     errno.ELOOP: "a part of its path is a symlink that just changed; try again",
@@ -209,7 +211,8 @@ def _neighbours(path: Path, walls: Walls) -> list[str]:
     names: list[str] = []
     with contextlib.suppress(OSError, ToolError), directory(path.parent, walls=walls) as fd, os.scandir(fd) as entries:
         for entry in entries:
-            names.append(entry.name)
+            if not _DIGEST.match(entry.name):  # not mistyped: whoever has one has all of it
+                names.append(entry.name)
             if len(names) >= _MAX_NEIGHBOURS:
                 break
     return difflib.get_close_matches(path.name, sorted(names), n=3, cutoff=0.6)

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from nanobot.agent.tools.base import Sourced
 from nanobot.agent.tools.files.opening import Walls, closed_reason, open_regular
+from nanobot.bus.events import Role
 from nanobot.errors import ToolError
 from nanobot.values import frozen
 
@@ -52,6 +53,20 @@ class PathRules:
         if own.startswith(_KERNEL):
             raise ToolError(f"{raw!r} is a device or kernel file, not a file with contents; use exec to look at it.")
         return Path(path)
+
+    def resolve_to_list(self, raw: str, workspace: Path, role: Role) -> Path:
+        """Return the real path of what is to be listed or searched through.
+
+        What came in by any chat lies together in an extra root, each file under a name that nobody guesses; so members of groups
+        may name such a file, but not look which there are.
+
+        Raises:
+            ToolError: as ``resolve``; or it is closed to this role.
+        """
+        path = self.resolve(raw, workspace)
+        if role not in ("owner", "user") and path.is_dir() and not path.is_relative_to(os.path.realpath(workspace)):
+            raise ToolError(f"members of groups may not look what is in {raw!r}; name a file in it by its whole path.")
+        return path
 
     def walls(self, workspace: Path) -> Walls:
         """Return what is closed by its identity, for one call."""

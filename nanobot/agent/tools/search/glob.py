@@ -39,7 +39,7 @@ class Glob(BaseTool[GlobArguments]):
 
     async def run(self, arguments: GlobArguments, context: ToolContext) -> str | Sourced:
         """Search."""
-        root = await in_thread(_directory, self._rules, arguments.path, context.workspace)
+        root = await in_thread(_directory, self._rules, arguments.path, context)
         flags = walking(glob=arguments.pattern, ignored=arguments.ignored)
         found = await run_rg((*flags, "--null", "--files", "./"), cwd=root)
         if why := reason(found):
@@ -64,8 +64,8 @@ class Glob(BaseTool[GlobArguments]):
         return sourced("\n".join(lines), root, workspace)
 
 
-def _directory(rules: PathRules, raw: str, workspace: Path) -> Path:
-    path = rules.resolve(raw, workspace)
+def _directory(rules: PathRules, raw: str, context: ToolContext) -> Path:
+    path = rules.resolve_to_list(raw, context.workspace, context.role)
     if not path.is_dir():
         raise ToolError(f"{raw!r} is no directory.")
     return path

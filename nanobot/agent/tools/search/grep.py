@@ -85,7 +85,7 @@ class Grep(BaseTool[GrepArguments]):
     async def run(self, arguments: GrepArguments, context: ToolContext) -> str | Sourced:
         """Search.  For members of groups a directory's files with secrets are not there; of a file that is named gates decide."""
         deadline = monotonic() + TIMEOUT_S
-        root, name = await context.in_thread(_target, self._rules, arguments.path, context.workspace)
+        root, name = await context.in_thread(_target, self._rules, arguments.path, context)
         names, stopped = ([name], "") if name else await _candidates(arguments, root, deadline)
         keeps_secrets = not name and context.role not in ("owner", "user")
         if keeps_secrets:
@@ -201,9 +201,9 @@ def _raise_for(found: Found, arguments: GrepArguments) -> None:
         raise ToolError(f"ripgrep cannot use the pattern {arguments.pattern!r}: {why}")
 
 
-def _target(rules: PathRules, raw: str, workspace: Path) -> tuple[Path, str]:
+def _target(rules: PathRules, raw: str, context: ToolContext) -> tuple[Path, str]:
     """Return the directory to search in, and the name of the one file in it if only that is wanted."""
-    path = rules.resolve(raw, workspace)
+    path = rules.resolve_to_list(raw, context.workspace, context.role)
     if path.is_dir():
         return path, ""
     if not path.is_file():
