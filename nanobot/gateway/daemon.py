@@ -6,6 +6,7 @@ closed.  Nothing is lost by leaving any of it out: the logs know what is open.
 """
 
 import asyncio
+import gc
 import hashlib
 import logging
 import time
@@ -229,6 +230,7 @@ class Gateway:
             await self._prices.load()
         except Exception:  # whatever an SDK does when it is loaded, the daemon goes on
             log.exception("the model's client could not be loaded")
+        gc.freeze()  # what was imported stays; each full look for garbage would stop everything for 70 ms to see that again
 
     async def _try_sandbox(self) -> None:
         """Find out what keeps commands in, before the first one, and say so."""

@@ -6,15 +6,23 @@ Pure.  Titles go, ``$defs`` are inlined, "X or null, default null" becomes an op
 from typing import Any, cast
 
 from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
 
 from nanobot.messages import JsonObject
 
 _DEPTH = 12  # a schema that refers to itself keeps its $defs
 
 
+class _Generator(GenerateJsonSchema):
+    """Pydantic's own; but a default that is JSON already stays as it is: a validator for each takes a third of the time."""
+
+    def encode_default(self, dft: Any) -> Any:  # Any: as the base has it
+        return dft if dft is None or type(dft) in (bool, int, float, str) else super().encode_default(dft)
+
+
 def parameters(model: type[BaseModel]) -> JsonObject:
     """Return the arguments' schema: always of type object, with properties."""
-    raw = cast("JsonObject", model.model_json_schema())
+    raw = cast("JsonObject", model.model_json_schema(schema_generator=_Generator))
     definitions = cast("JsonObject", raw.pop("$defs", {}))
     raw.pop("description", None)  # the tool's own description says it
     simple = cast("JsonObject", _simplify(raw, definitions, 0))
