@@ -14,7 +14,7 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import cast
+from typing import TypeVar, cast
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.models import Model
@@ -23,11 +23,14 @@ from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.errors import DiskRefused
 from nanobot.messages import JsonObject
 from nanobot.providers.base import ToolSpec
-from nanobot.session.entries import EntryId, Head
+from nanobot.session.entries import BlobId, EntryId, Head
 from nanobot.session.manager import Session
 from nanobot.values import frozen
 
 log = logging.getLogger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _REMEMBERED = 64
 _TOOLS_SHARE = 0.4  # of the window, for what sources bring
@@ -48,6 +51,18 @@ async def _at_once() -> None:
     return
 
 
+class _Newest(OrderedDict[K, V]):
+    """A mapping that keeps its newest entries."""
+
+    def keep(self, key: K, value: V) -> V:
+        """Have this entry as the newest one."""
+        self[key] = value
+        self.move_to_end(key)
+        while len(self) > _REMEMBERED:
+            self.popitem(last=False)
+        return value
+
+
 class Heads:
     """Finds the frozen head of a session, or freezes one.
 
@@ -56,7 +71,11 @@ class Heads:
 
     def __init__(self, settled: Callable[[], Awaitable[None]] = _at_once) -> None:
         self._settled = settled
-        self._known: OrderedDict[tuple[str, EntryId], FrozenHead] = OrderedDict()
+        self._known: _Newest[tuple[str, EntryId], FrozenHead] = _Newest()
+        self._texts: _Newest[BlobId, str] = (
+            _Newest()
+        )  # most sessions begin alike: read once, in memory once, encoded once
+        self._lists: _Newest[BlobId, tuple[ToolSpec, ...]] = _Newest()
         self._newest: tuple[tuple[ToolSpec, ...], bytes] = ((), _written(()))
 
     async def current(self, session: Session, builder: ContextBuilder, tools: ToolRegistry, model: Model) -> FrozenHead:
@@ -69,11 +88,11 @@ class Heads:
         known = self._known.get((session.key, head.id))
         if known is None:
             try:
-                system = (await session.get_blob(head.system)).decode()
-                specs = _read(await session.get_blob(head.tools))
+                known = FrozenHead(
+                    head.id, await self._text(session, head.system), await self._list(session, head.tools)
+                )
             except (KeyError, ValueError):
                 return None
-            known = FrozenHead(head.id, system, specs)
         own = tuple(spec for spec in known.specs if not spec.source)
         if own != tools.own_specs() or frozenset(head.sources) != tools.sources:
             return None
@@ -81,7 +100,15 @@ class Heads:
             return None  # frozen for a model with a larger window
         present = {spec.name: spec for spec in tools.specs()}  # the same objects for all sessions: each is encoded once
         specs = tuple(present[s.name] if present.get(s.name) == s else s for s in known.specs)
-        return self._remember(session, FrozenHead(head.id, known.system, specs))
+        return self._known.keep((session.key, head.id), FrozenHead(head.id, known.system, specs))
+
+    async def _text(self, session: Session, blob: BlobId) -> str:
+        known = self._texts.get(blob)
+        return self._texts.keep(blob, (await session.get_blob(blob)).decode() if known is None else known)
+
+    async def _list(self, session: Session, blob: BlobId) -> tuple[ToolSpec, ...]:
+        known = self._lists.get(blob)
+        return self._lists.keep(blob, _read(await session.get_blob(blob)) if known is None else known)
 
     def waiting(self, session: Session, tools: ToolRegistry, model: Model) -> Sequence[str]:
         """Return the names of tools that a new head would have and the session's has not, as far as that is in memory."""
@@ -102,22 +129,17 @@ class Heads:
         entry = session.log.new_id()
         try:
             blobs = await asyncio.gather(session.put_blob(system.encode()), session.put_blob(self._written(specs)))
+            system = self._texts.keep(blobs[0], self._texts.get(blobs[0], system))
+            self._lists.keep(blobs[1], specs)
             session.append(Head(id=entry, system=blobs[0], tools=blobs[1], model=model.ref, sources=sources))
         except DiskRefused:
             pass  # this Turn runs from memory; the next one freezes again
-        return self._remember(session, FrozenHead(entry, system, specs))
+        return self._known.keep((session.key, entry), FrozenHead(entry, system, specs))
 
     def _written(self, specs: tuple[ToolSpec, ...]) -> bytes:
         if self._newest[0] is not specs:  # they are the same object as long as they are the same tools
             self._newest = (specs, _written(specs))
         return self._newest[1]
-
-    def _remember(self, session: Session, head: FrozenHead) -> FrozenHead:
-        self._known[session.key, head.entry] = head
-        self._known.move_to_end((session.key, head.entry))
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
-        return head
 
 
 def fitting(specs: Sequence[ToolSpec], window: int) -> tuple[ToolSpec, ...]:

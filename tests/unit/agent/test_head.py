@@ -85,3 +85,14 @@ async def test_a_changed_tool_list_is_a_cut_of_its_own(tmp_path: Path) -> None:
 
         assert [tool.name for tool in again.provider.requests[0].tools] == ["another", "echo"]
         assert len(await heads(again)) == 2
+
+
+async def test_sessions_that_begin_alike_share_what_they_begin_with(tmp_path: Path) -> None:
+    """The same prompt is in memory once, so that it is measured and encoded once, too."""
+    async with Agent([says("1"), says("2")], workspace=workspace(tmp_path)) as agent:
+        await agent.ask("q1", key="cli:one")
+        await agent.ask("q2", key="cli:two")
+
+        one, two = agent.provider.requests
+        assert one.system is two.system
+        assert one.tools is two.tools
