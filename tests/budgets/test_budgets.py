@@ -140,7 +140,7 @@ def imports(arguments: Sequence[str], folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("arguments", "most"),
-    [(["--help"], 160), (["agent", "-m", "hi"], 500)],
+    [(["--help"], 157), (["agent", "-m", "hi"], 500)],
     ids=["help", "agent"],
 )
 def test_the_start_imports_no_more_than_it_needs(arguments: Sequence[str], most: int, tmp_path: Path) -> None:

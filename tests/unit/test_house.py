@@ -57,6 +57,14 @@ def test_import_does_nothing() -> None:
     assert roots(loaded) - {"nanobot"} <= sys.stdlib_module_names
 
 
+def test_values_compile_nothing_when_they_are_imported() -> None:
+    """A frozen dataclass with slots is made by ``@frozen``, unless it can be ordered."""
+    made = re.compile(r"^@dataclass\((?=.*frozen=True)(?=.*slots=True)(?!.*order=True).*\)$", re.MULTILINE)
+    costly = [str(path.relative_to(ROOT)) for path in ROOT.glob("nanobot/**/*.py") if made.search(path.read_text())]
+
+    assert costly == []
+
+
 def test_help_loads_no_sdk() -> None:
     """``nanobot --help`` loads no SDK, no settings and no core: only the command line."""
     code = "import contextlib, io\nfrom nanobot.__main__ import main\nsys.argv = ['nanobot', '--help']\n"
