@@ -106,6 +106,8 @@ class Look:
             shows = await in_thread(self._labels.shows_secret, observation.text[:_MOST_SHOWN], self._workspace)
             named = "showed what a file with secrets holds" if shows else ""
         secret = f"{tool.name} {named}" if named else ""
+        if not (origin or secret):
+            return observation
         return replace(observation, origin=observation.origin or origin, secret=observation.secret or secret)
 
     def _of_hits(self, text: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ Three lists live here.  ``rows`` is the transcript since the floor: what was sai
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 
 from nanobot.bus.events import InboundMessage, Media, OutboundMessage, Route, SessionKey, moved_route
 from nanobot.bus.runtime_events import Usage
@@ -275,9 +275,10 @@ class SessionLog:
         self._add(entry.message, entry.id, entry.turn, entry)
 
     def _add(self, message: Message, entry: EntryId, turn: str, step: Step | None = None) -> None:
-        row = Row(message, entry, turn, self._position)
-        if step:
-            row = replace(row, finish=step.finish, usage=step.usage, blob=step.blob)
+        if step is None:
+            row = Row(message, entry, turn, self._position)
+        else:
+            row = Row(message, entry, turn, self._position, step.finish, step.usage, step.blob)
         self.rows.append(row)
 
     def _decided(self, entry: Answer) -> None:
