@@ -21,6 +21,8 @@ Parts: TypeAlias = tuple[tuple[int, int], ...]
 MIN_CHARS = 1_200
 MAX_SOURCE_CHARS = 12_000  # no message shows more source than this, however much of it is links
 USUAL_CHARS = 4_000
+_LEAST_GUESS_CHARS = 100
+_WORTH_ASKING = 3  # times what the part before held, the rest of a text may have to be asked about as a whole
 _SENTENCE_ENDS = (". ", "! ", "? ", "… ", ": ", "。", "！", "？")
 _MARKUP = re.compile(r"[ #>\-+*=~`|]|\d+[.)]")  # would mean something else at the beginning of a line
 _JOINERS = "\u200d\ufe0e\ufe0f"
@@ -37,8 +39,10 @@ def split(text: str, fits: Fits, *, start: int = 0, min_chars: int = MIN_CHARS) 
         return ((0, len(text)),)
     plan = _laid_out(text)
     parts: list[tuple[int, int]] = []
+    usual = USUAL_CHARS  # how much the part before this one held: asking about much more is dear and in vain
     while start < len(text):
-        end = _next_end(plan, start, fits, min_chars)
+        end = _next_end(plan, start, fits, min_chars, usual)
+        usual = max(_LEAST_GUESS_CHARS, end - start)
         if parts and not text[start:end].strip():  # nothing to see: it goes with the part before
             parts[-1] = (parts[-1][0], end)
         else:
@@ -88,18 +92,28 @@ def _dedented(source: str, columns: int) -> str:
     return "".join(lines)
 
 
-def _next_end(plan: Layout, start: int, fits: Fits, min_chars: int) -> int:
+def _next_end(plan: Layout, start: int, fits: Fits, min_chars: int, usual: int) -> int:
     """Return where the part that begins at ``start`` ends: at the best border that leaves it a decent size."""
     text = plan.text
     stop = min(len(text), start + MAX_SOURCE_CHARS)
-    if stop == len(text) and fits(_piece(plan, start, stop)):
+    if stop == len(text) and stop - start <= _WORTH_ASKING * usual and fits(_piece(plan, start, stop)):
         return stop
-    best = start
-    for borders in _borders(plan, start, stop):
-        end = _largest(borders, lambda at: fits(_piece(plan, start, at)), guess=start + USUAL_CHARS)
-        best = max(best, end or start)
-        if best - start >= min_chars:
-            return best
+    best, too_far = (
+        start,
+        stop + 1,
+    )  # what is known to fit, and not to: between them lies all that is worth asking about
+
+    def fitting(at: int) -> bool:
+        nonlocal too_far
+        does = fits(_piece(plan, start, at))
+        too_far = too_far if does else min(too_far, at)
+        return does
+
+    for borders in _borders(plan, start, lambda: min(stop, too_far - 1)):
+        asked = borders[bisect_right(borders, best) :]
+        best = _largest(asked, fitting, guess=start + usual) or best
+        if best - start >= min_chars or best + 1 >= too_far:
+            break
     return best if best > start else start + 1
 
 
@@ -121,9 +135,12 @@ def _largest(borders: Sequence[int], fitting: Callable[[int], bool], *, guess: i
     return found
 
 
-def _borders(plan: Layout, start: int, stop: int) -> Iterator[list[int]]:
-    """Yield the places where the part may end, the best kind first; the last kind is anywhere but inside a character."""
-    text = plan.text
+def _borders(plan: Layout, start: int, reach: Callable[[], int]) -> Iterator[list[int]]:
+    """Yield the places where the part may end, the best kind first; the last are anywhere but inside a character, and anywhere.
+
+    ``reach`` is how far it is worth looking; it shrinks while it is looked.
+    """
+    text, stop = plan.text, reach()
 
     def allowed(places: Sequence[int]) -> list[int]:
         between = places[bisect_right(places, start) : bisect_right(places, stop)]
@@ -139,7 +156,8 @@ def _borders(plan: Layout, start: int, stop: int) -> Iterator[list[int]]:
     spaces = [at + 1 for at in _finds(text, " ", start, stop) if not _MARKUP.match(text, at + 1)]
     yield allowed([at for at in spaces if not plan.in_span(at)])
     yield allowed(sorted([*spaces, *lines]))
-    yield allowed([at for at in range(start + 1, stop + 1) if not _inside_character(text, at)])
+    yield allowed([at for at in range(start + 1, reach() + 1) if not _inside_character(text, at)])
+    yield [*range(start + 1, reach() + 1)]  # one character without end, or the opening of a block
 
 
 def _in_opener(plan: Layout, at: int) -> bool:

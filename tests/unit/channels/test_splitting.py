@@ -81,3 +81,28 @@ def test_code_that_is_only_indented_stays_code() -> None:
     at = text.index("    -")
 
     assert piece(text, at, len(text)) == "    - no * list\n    - still code\n"
+
+
+@pytest.mark.parametrize("text", ["e" + "\u0301" * 20_000, "\u200d" * 20_000, "👩" + "\u200d👩" * 8_000])
+def test_one_character_without_end_is_a_few_messages(text: str) -> None:
+    """What a person would see as one character is cut all the same when it fills a message, and not into one for each piece."""
+    parts = split(text, lambda piece: len(piece) <= 4_000)
+
+    assert "".join(text[start:end] for start, end in parts) == text
+    assert len(parts) <= 7
+
+
+def test_dense_text_is_not_asked_about_again_and_again() -> None:
+    """Where a message holds little of the source, what is known not to fit is asked about no more: time goes with the text."""
+    text = "# a\n" * 8_000
+    asked = 0
+
+    def fits(piece: str) -> bool:
+        nonlocal asked
+        asked += len(piece)
+        return piece.count("#") <= 100
+
+    parts = split(text, fits)
+
+    assert len(parts) == 80
+    assert asked < 20 * len(text)
