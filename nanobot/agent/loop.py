@@ -203,6 +203,8 @@ class AgentLoop:
                 await self.resume(key)
             except NanobotError as error:
                 log.warning("session %r was not recovered: %s", key, error)
+            except Exception:  # one session's fault must not keep the others, and the daemon, from starting
+                log.exception("session %r was not recovered", key)
 
     async def resume(self, key: SessionKey) -> None:
         """Take up one session's open Turn, pending messages and owed answers.
@@ -343,10 +345,7 @@ class AgentLoop:
         running = self._running.get(session.key)
         starter = running.starter if doing is not None and running is not None else None
         refusal = commands.refusal(message.text, sender=message.sender, role=message.role, starter=starter)
-        if refusal is not None:
-            outcome = commands.Outcome(text=refusal)
-        else:
-            outcome = cast("commands.Outcome", command.run(context, commands.parse(message.text)[1]))
+        outcome = commands.Outcome(text=refusal) if refusal is not None else _carried_out(command, context, message)
         for outbound in self._stages.finish_urgent(session, message, outcome):
             self._bus.publish_outbound(outbound)
         result = TurnResult(content=outcome.text, stop_reason="command", session_key=session.key)
@@ -377,6 +376,18 @@ class AgentLoop:
         if session is not None and message_id in session.log.pending:
             entry = session.log.new_id()
             session.append(Finished(id=entry, inbound=(message_id,), stop_reason="user_stop", content=""))
+
+
+def _carried_out(
+    command: commands.Command, context: commands.CommandContext, message: InboundMessage
+) -> commands.Outcome:
+    """Return what came of an urgent command, also if that is a fault of ours: it would come again with every start."""
+    try:
+        return cast("commands.Outcome", command.run(context, commands.parse(message.text)[1]))
+    except Exception as error:  # as at a Turn's boundary
+        log.exception("/%s of session %r failed", command.name, message.session_key)
+        text = f"Something went wrong inside nanobot ({type(error).__name__}); its log has the details."
+        return commands.Outcome(text=text)
 
 
 def _not_taken_up(key: SessionKey) -> TurnResult:

@@ -5,7 +5,7 @@ between two awaits (its claims are gone, what it wrote is there).
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -120,9 +120,11 @@ class Agent:
         files: Files | None = None,
         provider: ScriptedProvider | None = None,
         sources: Sequence[str] = (),
+        store: Callable[..., MemoryStore] = MemoryStore,
+        notes: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.provider = provider or ScriptedProvider(steps)
-        self.store = MemoryStore(world=world)
+        self.store = store(world=world)
         self.bus = MessageBus()
         self.runtime = RuntimeEventBus()
         self.events: list[RuntimeEvent] = []
@@ -162,7 +164,7 @@ class Agent:
             sessions=self.sessions,
             chatty=lambda: registry.chatty,
         )
-        stages = Stages(models=models, run_stage=run_stage, compactor=self.consolidator, bus=self.bus)
+        stages = Stages(models=models, run_stage=run_stage, compactor=self.consolidator, bus=self.bus, notes=notes)
         self.loop = AgentLoop(sessions=self.sessions, stages=stages, bus=self.bus, events=self.runtime)
         self._reader: asyncio.Task[None] | None = None
         self._count = 0

@@ -1,6 +1,7 @@
 """The agent loop: one Turn at a time per session, nothing lost, nothing done twice, every way in the same way."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,12 +9,15 @@ import pytest
 from nanobot.agent.settings import AgentSettings
 from nanobot.agent.tools.function import function_tool
 from nanobot.agent.turn import TurnResult
+from nanobot.bus.events import InboundMessage, Route, SessionKey, session_key
 from nanobot.errors import Unavailable
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
 from nanobot.providers.base import Emit, LLMRequest, LLMResponse
 from nanobot.session.entries import Finished, Started, Step
-from tests.fakes.agent import KEY, Agent, Blocker, Echo
+from nanobot.session.store import Claim
+from tests.fakes.agent import EPOCH, KEY, Agent, Blocker, Echo
 from tests.fakes.provider import calls, says
+from tests.fakes.store import MemoryStore
 
 
 class Counter:
@@ -630,3 +634,48 @@ async def test_l04_a_sessions_model_is_its_own_and_survives_a_restart_and_new() 
         await later.ask("hi")
 
         assert later.provider.requests[0].model == "other"
+
+
+class Faulty(MemoryStore):
+    """A store in which one session is beyond reading, for a reason nobody foresaw."""
+
+    async def claim(self, key: SessionKey, owner: str) -> Claim:
+        if key == "test:bad":
+            raise RuntimeError("nobody foresaw this")
+        return await super().claim(key, owner)
+
+
+async def test_one_sessions_fault_keeps_no_other_from_being_recovered() -> None:
+    """A start goes through all sessions with unfinished work, whatever is wrong with one."""
+    async with Agent() as agent:
+        for chat in ("bad", "good"):
+            async with agent.sessions.open(f"test:{chat}") as session:
+                await session.accept(inbound_of(chat))
+    later = agent.after_restart([says("here")], store=Faulty)
+    async with later:
+        await later.loop.recover()
+        await later.quiet()
+
+        assert later.answers == ["here"]
+
+
+def inbound_of(chat: str) -> InboundMessage:
+    route = Route("test", chat)
+    return InboundMessage(
+        id=f"test:{chat}:1", session_key=session_key(route), sender="42", text="hi", route=route, at=EPOCH
+    )
+
+
+async def test_a_command_that_fails_is_answered_and_stops_nothing() -> None:
+    """A fault of ours in an urgent command is one sentence; the loop goes on, and the command does not come again."""
+
+    def notes() -> Sequence[str]:
+        raise RuntimeError("nobody foresaw this")
+
+    async with Agent([says("here")], notes=notes) as agent:
+        await agent.send("/status")
+        await agent.send("hello")
+        await agent.quiet()
+
+        assert "Something went wrong inside nanobot (RuntimeError)" in agent.answers[0]
+        assert agent.answers[1:] == ["here"]
