@@ -36,11 +36,15 @@ def _begins_with(elements: list[str], before: Recorded) -> bool:
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_turns_restarts_and_edits_leave_the_prefix_as_it_was(wire: Wire, tmp_path: Path) -> None:
-    """Neither the time, nor a restart, nor edited workspace files, nor stops and errors move what was sent before."""
+    """Neither the time, nor a restart, nor edited workspace files, nor stops and errors move what was sent before.
+
+    A refused request is tried once more with less, and what is refused even so is left as it was.
+    """
     (tmp_path / "workspace").mkdir()
     replies: list[Reply] = []
     for n in range(6):
-        replies += [Reply("Look.", [Call("list_dir", {"path": "."})] * 2), Reply(f"Answer {n}."), Reply(status=400)]
+        replies += [Reply("Look.", [Call("list_dir", {"path": "."})] * 2), Reply(f"Answer {n}.")]
+        replies += [Reply(status=400), Reply(status=400)]
     async with LLMServer(replies) as server:
         for n in range(6):
             (tmp_path / "workspace" / "AGENTS.md").write_text(f"Version {n} of the rules.")
@@ -48,9 +52,10 @@ async def test_turns_restarts_and_edits_leave_the_prefix_as_it_was(wire: Wire, t
                 await bot.process_direct(f"question {n}", session_key=KEY)
                 await bot.process_direct(f"this fails {n}", session_key=KEY)
 
-        assert len(server.chats) == 18
-        assert breaks(server.chats) == []
-        assert server.chats[-1].cached_tokens > 0.9 * server.chats[-2].prompt_tokens
+        assert len(server.chats) == 24
+        asked = [chat for n, chat in enumerate(server.chats) if n % 4 < 3]
+        assert breaks(asked) == []
+        assert asked[-1].cached_tokens > 0.9 * asked[-2].prompt_tokens
 
 
 async def test_where_the_prefix_breaks_the_log_says_why(tmp_path: Path) -> None:
