@@ -205,6 +205,8 @@ def _restart(context: CommandContext, rest: str) -> Outcome:
         return Outcome(text="Only an owner may restart me.")
     if context.restart is None:
         return Outcome(text="There is no daemon here to be restarted.")
+    if context.session.refusing:  # the message would come again, and nobody would know that it was done
+        return Outcome(text=f"I was not restarted: the disk cannot keep that it was done ({context.session.refusing}).")
     refusal = context.restart()
     if refusal is not None:
         return Outcome(text=f"I was not restarted: {refusal}")

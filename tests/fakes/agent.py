@@ -14,6 +14,7 @@ from typing import Any, Self
 from pydantic import BaseModel
 
 from nanobot.agent.approvals import Approvals
+from nanobot.agent.commands import Restart
 from nanobot.agent.compaction import Consolidator
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.fetching import Files
@@ -122,6 +123,7 @@ class Agent:
         sources: Sequence[str] = (),
         store: Callable[..., MemoryStore] = MemoryStore,
         notes: Callable[[], Sequence[str]] = tuple,
+        restart: Restart | None = None,
     ) -> None:
         self.provider = provider or ScriptedProvider(steps)
         self.store = store(world=world)
@@ -164,7 +166,9 @@ class Agent:
             sessions=self.sessions,
             chatty=lambda: registry.chatty,
         )
-        stages = Stages(models=models, run_stage=run_stage, compactor=self.consolidator, bus=self.bus, notes=notes)
+        stages = Stages(
+            models=models, run_stage=run_stage, compactor=self.consolidator, bus=self.bus, notes=notes, restart=restart
+        )
         self.loop = AgentLoop(sessions=self.sessions, stages=stages, bus=self.bus, events=self.runtime)
         self._reader: asyncio.Task[None] | None = None
         self._count = 0

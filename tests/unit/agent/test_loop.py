@@ -679,3 +679,19 @@ async def test_a_command_that_fails_is_answered_and_stops_nothing() -> None:
 
         assert "Something went wrong inside nanobot (RuntimeError)" in agent.answers[0]
         assert agent.answers[1:] == ["here"]
+
+
+async def test_nobody_is_restarted_who_could_not_know_of_it_afterwards() -> None:
+    """While the disk refuses, a restart would find its own command unanswered, again and again."""
+    restarts: list[str] = []
+    async with Agent(restart=lambda: restarts.append("now")) as agent:
+        agent.store.world.refuses = "disk full"
+        await agent.send("/restart")
+        await agent.quiet()
+        refused = agent.answers[-1]
+        agent.store.world.refuses = None
+        await agent.send("/restart")
+        await agent.quiet()
+
+        assert "I was not restarted: the disk cannot keep" in refused
+        assert restarts == ["now"]
