@@ -168,6 +168,21 @@ async def test_a_crash_under_a_call_is_told_and_the_next_call_works(tmp_path: Pa
     assert len(pids(tmp_path / "it")) == 2
 
 
+async def test_a_server_that_asks_without_end_costs_bounded_work(tmp_path: Path) -> None:
+    """Its requests are answered a few at a time: neither tasks nor memory pile up, and the others go on."""
+    servers = {"asks": scripted(tmp_path / "asks", "asks", timeout_s=2), "it": scripted(tmp_path / "it")}
+    async with rig(tmp_path, servers) as it:
+        most = 0
+        async with asyncio.timeout(10):
+            for _ in range(60):
+                await asyncio.sleep(0.01)  # what piles up does so with time
+                most = max(most, len(asyncio.all_tasks()))
+            echo = await it.call("mcp_it_echo", text="hi")
+
+    assert most < 150
+    assert "hi" in echo.text
+
+
 async def test_a_stopped_process_is_found_out_and_replaced(tmp_path: Path) -> None:
     """A server that hangs (SIGSTOP) costs one call its timeout, and is ended although it cannot listen."""
     async with rig(tmp_path, {"it": scripted(tmp_path / "it", timeout_s=0.3, effect="pure")}) as it:

@@ -14,6 +14,7 @@ two starts by writing to ``manner`` there:
 ``orphan``    leaves a child in its group and ends when its input does
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -74,7 +75,18 @@ def main(directory: Path, manner: str) -> None:
         case _:
             pass
     for line in sys.stdin:
-        _reply(script, json.loads(line))
+        message = json.loads(line)
+        if "method" in message:  # else it is an answer, which nobody waits for
+            _reply(script, message)
+        if manner == "asks" and message.get("method") == "tools/list":
+            _ask_on()
+
+
+def _ask_on() -> None:
+    """Ask the client for pings, without end, and read no answer any more."""
+    for number in itertools.count():
+        sys.stdout.write(f'{{"jsonrpc":"2.0","id":"s{number}","method":"ping"}}\n' * 50)
+        sys.stdout.flush()
 
 
 def _reply(script: Script, message: dict[str, object]) -> None:

@@ -6,6 +6,7 @@ that task must be nobody's Turn.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -34,9 +35,12 @@ from nanobot.messages import JsonObject
 
 _MAX_PAGES = 50
 _MAX_LISTED_CHARS = 20_000
+_MAX_ASKED = 64  # requests of a server that are not answered yet; before more are taken in, they wait
+_ANSWER_S = 10.0  # and so long at most: who asks on without reading answers is done with
 _Answer = TypeVar("_Answer")
 _Transport = AbstractAsyncContextManager[Any]  # Any: two streams, whose types the SDK has no public names for
 
+log = logging.getLogger(__name__)
 logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it logs a traceback for what we tell in one line
 
 
@@ -263,16 +267,20 @@ class _Events:
 
 
 class _Mending:
-    """Another transport, whose lists of tools are mended on their way in, and whose end is noticed."""
+    """Another transport, whose lists of tools are mended on their way in, and whose end is noticed.
+
+    What a server asks of us is answered by tasks of the SDK, as many as it likes: so only so many are let in at once.
+    """
 
     def __init__(self, inner: _Transport) -> None:
         self.left_out: dict[str, str] = {}
         self.ended = asyncio.Event()
+        self.asked = asyncio.BoundedSemaphore(_MAX_ASKED)
         self._inner = inner
 
     async def __aenter__(self) -> tuple[Any, Any]:  # Any: as ``_Transport``
         read, write = await self._inner.__aenter__()
-        return _MendedStream(read, self), write
+        return _MendedStream(read, self), _Answers(write, self)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -300,10 +308,22 @@ class _MendedStream:
 
     async def receive(self) -> SessionMessage | Exception:
         try:
-            return self._mending.mend(await self._inner.receive())
+            item = await self._inner.receive()
+            await self._let_in(item)
+            return self._mending.mend(item)
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._mending.ended.set()
             raise
+
+    async def _let_in(self, item: SessionMessage | Exception) -> None:
+        if not isinstance(item, SessionMessage) or not isinstance(item.message, types.JSONRPCRequest):
+            return
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                await self._mending.asked.acquire()
+        except TimeoutError:
+            log.warning("an MCP server asks without end and does not take the answers; its connection is given up")
+            raise anyio.EndOfStream from None
 
     def __aiter__(self) -> Self:
         return self
@@ -313,6 +333,31 @@ class _MendedStream:
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _Answers:
+    """Where the SDK writes; it is noticed when a request of the server was answered."""
+
+    def __init__(self, inner: Any, mending: _Mending) -> None:  # Any: as ``_Transport``
+        self._inner = inner
+        self._mending = mending
+
+    async def send(self, item: SessionMessage) -> None:
+        await self._inner.send(item)
+        if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
+            with contextlib.suppress(ValueError):  # one that nobody asked for
+                self._mending.asked.release()
 
     async def aclose(self) -> None:
         await self._inner.aclose()
