@@ -8,16 +8,17 @@ import importlib.util
 import ipaddress
 import socket
 import ssl
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
-from nanobot.errors import ConfigError
+from nanobot.errors import ConfigError, ProviderError
 from nanobot.providers.settings import TimeoutSettings
 
 if TYPE_CHECKING:
     import httpx2
 
+MAX_BODY_BYTES = 32 << 20
 MAX_CONNECTIONS = 512  # a stream holds its connection for minutes: a smaller pool would make Turns wait for each other
 KEEPALIVE_EXPIRY_S = 30.0
 _PRIVATE_SUFFIXES = (".local", ".lan", ".internal", ".localhost", ".home.arpa")
@@ -109,6 +110,9 @@ def build_http_client(
 ) -> "httpx2.AsyncClient":
     """Return the HTTP client for an SDK.  Slow (it reads certificates): call it in a thread.
 
+    It follows no redirect: what goes with a request, keys and conversation, is for the configured server alone.  An answer that
+    is no event stream may have so many bytes and no more.
+
     It has no read timeout: keep-alives defeat that one, so waiting is limited where events are read
     (``nanobot.providers.reading``). TCP keep-alive is on, so a path that a router forgot is noticed.
     """
@@ -128,8 +132,35 @@ def build_http_client(
         ),
     )
     return httpx2.AsyncClient(
-        transport=transport, trust_env=False, follow_redirects=True, timeout=http_timeout(timeouts.connect_s)
+        transport=transport,
+        trust_env=False,
+        follow_redirects=False,
+        timeout=http_timeout(timeouts.connect_s),
+        event_hooks={"response": [_bound]},
     )
+
+
+async def _bound(response: "httpx2.Response") -> None:
+    """Have an answer that comes in one piece end with an error when it has too many bytes."""
+    if response.headers.get("content-type", "").startswith("text/event-stream"):
+        return  # those are counted as they are read
+    import httpx2  # lazily, as above
+
+    stream = cast("httpx2.AsyncByteStream", response.stream)
+
+    class Bounded(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            total = 0
+            async for data in stream:
+                total += len(data)
+                if total > MAX_BODY_BYTES:
+                    raise ProviderError(f"The server's answer did not end: more than {MAX_BODY_BYTES:,} bytes came.")
+                yield data
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    response.stream = Bounded()
 
 
 def http_timeout(connect_s: float) -> "httpx2.Timeout":

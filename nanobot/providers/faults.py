@@ -139,6 +139,8 @@ def to_error(fault: Fault, at: Endpoint, *, now: datetime | None = None) -> Prov
         _QUOTA.search(signs) and (status is None or 400 <= status < 500) and not _only_waits(signs, wait_s)
     ):
         return QuotaExhausted(f"The account at {at.provider!r} has no allowance left: {said}", **who)
+    if status is not None and 300 <= status < 400:
+        return _redirected(fault, at)
     if status == 413:
         return ContextOverflow(f"The request is too large for {at.provider!r}: {said}", **who)
     if status in (401, 403) or (status is None and _AUTH.search(signs)):
@@ -253,6 +255,15 @@ def wants_reasoning(error: ProviderError) -> bool:
 def _only_waits(signs: str, wait_s: float | None) -> bool:
     """Say whether a "quota" is one that refills in a moment: Gemini's per-minute limits speak of plan and billing too."""
     return wait_s is not None and wait_s < 3600 and "insufficient" not in signs.lower()
+
+
+def _redirected(fault: Fault, at: Endpoint) -> BadRequest:
+    """Return what to say of an answer that sends us elsewhere: keys and conversation do not follow."""
+    target = fault.headers.get("location", "")
+    to = f" to {_shown(readable(target, at))}" if target else ""
+    advice = f"set providers.{at.provider}.base_url to the server itself"
+    text = f"{at.provider!r} answers with a redirect{to}, which is not followed: {advice}."
+    return BadRequest(text, provider=at.provider, status=fault.status, is_elsewhere=True)
 
 
 def _client_error(status: int, said: str, signs: str, at: Endpoint) -> ProviderError:

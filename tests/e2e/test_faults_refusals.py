@@ -149,6 +149,35 @@ async def test_a_web_page_that_answers_is_named(wire: Wire, tmp_path: Path) -> N
     assert "a web page answered instead of the model ('Sign in')" in result.error
 
 
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+@pytest.mark.parametrize("status", [302, 307])
+async def test_keys_and_conversations_follow_no_redirect(wire: Wire, status: int, tmp_path: Path) -> None:
+    """A server that sends us elsewhere, as a portal in between does, gets nothing sent there: it is told where it points."""
+    async with LLMServer([Reply("taken")]) as elsewhere:
+        away = Reply(status=status, raw_body=b"", headers={"location": f"{elsewhere.url}/v1/messages"})
+        async with LLMServer([away] * 3) as server, bot_on(server, wire, tmp_path) as bot:
+            result = await bot.process_direct("hello", session_key=KEY)
+
+    assert elsewhere.requests == []
+    assert result.error is not None
+    assert "answers with a redirect to http://127.0.0.1" in result.error
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+@pytest.mark.parametrize("status", [200, 500])
+async def test_an_answer_in_one_piece_is_bounded(wire: Wire, status: int, tmp_path: Path) -> None:
+    """A body without end fills no memory: it is given up and named."""
+    endless = Reply(status=status, raw_body=b" " * (33 << 20), headers={"content-type": "application/json"})
+    async with (
+        LLMServer([endless] * 3) as server,
+        bot_on(server, wire, tmp_path, provider=impatient(server, wire)) as bot,
+    ):
+        result = await bot.process_direct("hello", session_key=KEY)
+
+    assert result.error is not None
+    assert "more than 33,554,432 bytes" in result.error
+
+
 def _unknown_signature(wire: Wire) -> dict[str, object]:
     if wire == "anthropic":
         return _message(wire, "messages.1.content.0: Invalid `signature` in `thinking` block")

@@ -290,3 +290,13 @@ def test_the_mapping_is_total(adapter: object, error: Exception, expected: type[
     mapped = getattr(adapter, "map_error")(error, AT)  # noqa: B009  # two modules, one promise
 
     assert type(mapped) is expected
+
+
+def test_a_redirect_says_where_to_and_what_to_change() -> None:
+    """It is no outage: another address helps, and another provider may answer meanwhile."""
+    error = to_error(Fault("", 307, headers={"location": "https://me:pw@portal.example/login"}), AT)
+
+    assert isinstance(error, BadRequest)
+    assert "redirect to https://portal.example/login" in str(error)
+    assert "providers.work.base_url" in str(error)
+    assert error.is_elsewhere
