@@ -13,7 +13,7 @@ from nanobot.session.threads import Crew
 
 _END_S = 10.0  # a disk that takes longer is not waited for
 _THREADS = 32
-_crew = Crew("tool", _THREADS)
+_crew = Crew("tool", _THREADS, alone_s=0.005)
 
 P = ParamSpec("P")
 T = TypeVar("T")
