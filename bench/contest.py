@@ -51,6 +51,7 @@ def _peer(name: str, version: str, script: str, tool: str, arguments: str = "") 
 
 OURS = Contestant("nanobot", (sys.executable, "-m", "bench.contestants.ours"))
 SDK = Contestant("sdk", (sys.executable, "-m", "bench.contestants.floors", "sdk"))
+PAUSED = Contestant("sdk, paused", (sys.executable, "-m", "bench.contestants.floors", "paused"))
 HTTP = Contestant("http", (sys.executable, "-m", "bench.contestants.floors", "http"))
 PEER_LIST = (
     _peer("nanobot-ai", "0.3.5", "nanobot_ai.py", "list_dir"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from bench.contest import HTTP, OURS, PEER_LIST, SDK, Contestant, compete
+from bench.contest import HTTP, OURS, PAUSED, PEER_LIST, SDK, Contestant, compete
 from bench.contestants.driver import Figures, Job
 from bench.table import Row, middle, spread
 
@@ -19,14 +19,16 @@ _TEN_AT_ONCE = "[bench tools=10 width=10 TOOL]"
 
 
 async def text_turn(*, peers: bool) -> Sequence[Row]:
-    """Measure a Turn of text in a young session, on both wires."""
+    """Measure a Turn of text in a young session, on both wires, and as the first one of its session."""
     found = await compete(Job(turns=40, warm=5), (*_FLOORS, *_peers(peers)), repeats=REPEATS)
     other = await compete(Job(turns=40, warm=5, wire="anthropic"), _FLOORS, repeats=REPEATS)
+    first = await compete(Job(turns=40, warm=5, fresh=True), _FLOORS, repeats=REPEATS)
     return [
         _row("text Turn, CPU, openai", "ms", found, _cpu, most_over=1.5),
         _row("text Turn, wall, openai", "ms", found, _wall),
         _row("text Turn, CPU, anthropic", "ms", other, _cpu, most_over=1.5),
         _row("text Turn, wall, anthropic", "ms", other, _wall),
+        _row("first Turn of a session, CPU, openai", "ms", first, _cpu),
         _row("text Turn, bytes written", "bytes", found, lambda one: one.written_bytes, floors=False, most=8_192),
         _row("memory after a few Turns", "MB", found, lambda one: one.idle_mb),
     ]
@@ -36,8 +38,8 @@ async def tool_turn(*, peers: bool) -> Sequence[Row]:
     """Measure a Turn of ten tool calls: one after the other (eleven requests), and all at once (two)."""
     one_by_one = Job(text=_TEN, turns=6, warm=1, requests=11, fresh=True)
     at_once = Job(text=_TEN_AT_ONCE, turns=10, warm=1, requests=2, fresh=True)
-    found = await compete(one_by_one, (*_FLOORS, *_peers(peers)), repeats=REPEATS)
-    other = await compete(replace(one_by_one, wire="anthropic"), _FLOORS, repeats=REPEATS)
+    found = await compete(one_by_one, (*_FLOORS, PAUSED, *_peers(peers)), repeats=REPEATS)
+    other = await compete(replace(one_by_one, wire="anthropic"), (*_FLOORS, PAUSED), repeats=REPEATS)
     parallel = await compete(at_once, (*_FLOORS, *_peers(peers)), repeats=REPEATS)
     return [
         _row("10 tool calls in 11 requests, CPU, openai", "ms", found, _cpu, most_over=12),

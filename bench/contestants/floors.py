@@ -1,8 +1,14 @@
-"""The floors: the requests that nanobot sent, sent again by the bare SDK (``sdk``) or by its HTTP client alone (``http``)."""
+"""The floors: the requests that nanobot sent, sent again by the bare SDK (``sdk``) or by its HTTP client alone (``http``).
 
+``paused`` is the SDK again, but each request waits for 2 ms first, as one waits that comes after a look at a disk: what was hot in
+the processor's caches is not any more, and the same code takes nearly twice the CPU.
+"""
+
+import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import import_module
 from itertools import cycle
 from typing import Any
@@ -11,7 +17,7 @@ from bench.contestants.driver import Job, Turn, load, main
 
 
 @asynccontextmanager
-async def sdk(job: Job) -> AsyncGenerator[Turn]:
+async def sdk(job: Job, pause_s: float = 0.0) -> AsyncGenerator[Turn]:
     """Yield the low-level ``post`` of the wire's SDK."""
     module: Any = import_module(job.wire)  # Any: two SDKs, one shape
     make = module.AsyncAnthropic if job.wire == "anthropic" else module.AsyncOpenAI
@@ -21,6 +27,8 @@ async def sdk(job: Job) -> AsyncGenerator[Turn]:
 
         async def turn(key: str, text: str) -> None:
             for body in next(bodies):
+                if pause_s:
+                    await asyncio.sleep(pause_s)  # what it does to the processor is the figure
                 stream = await client.post(
                     path,
                     content=body,
@@ -59,5 +67,5 @@ def _bodies(job: Job) -> list[list[bytes]]:
 
 
 if __name__ == "__main__":
-    chosen = {"sdk": sdk, "http": http}[sys.argv.pop(1)]
+    chosen = {"sdk": sdk, "http": http, "paused": partial(sdk, pause_s=0.002)}[sys.argv.pop(1)]
     main(chosen)
