@@ -9,12 +9,29 @@ from pydantic import BaseModel, SecretStr
 from nanobot.agent.tools.mcp.settings import McpServerSettings
 from nanobot.redaction import parts_of, password_in
 
+# What servers that want no key are given in its place: taken out of texts, they would take ordinary words along.
+_PLACEHOLDERS = frozenset(
+    (
+        *("ollama", "lm-studio", "lmstudio", "llama.cpp", "llamacpp", "vllm", "localai", "local", "localhost"),
+        *(
+            "not-needed",
+            "notneeded",
+            "not-required",
+            "no-key",
+            "no-key-needed",
+            "no-key-required",
+            "unused",
+            "anything",
+        ),
+        *("dummy", "dummy-key", "placeholder", "changeme", "api-key", "apikey", "your-api-key", "nothing", "secret"),
+    )
+)
 _NAMED = re.compile(r"(?:key|token|secret|password|authorization)$", re.IGNORECASE)
 
 
 def secrets_in(value: object) -> list[str]:
     """Return the values that must never show, wherever in the settings they stand."""
-    return list(dict.fromkeys(_found(value)))
+    return [secret for secret in dict.fromkeys(_found(value)) if secret.casefold() not in _PLACEHOLDERS]
 
 
 def _found(value: object) -> Iterator[str]:

@@ -12,6 +12,7 @@ from nanobot.agent.tools.mcp.settings import McpServerSettings, McpSettings
 from nanobot.app import Nanobot
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.config.loader import parse
+from nanobot.config.secrets import secrets_in
 from nanobot.config.settings import Settings, build, find, load
 from nanobot.errors import ConfigError
 from nanobot.providers.models import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL
@@ -431,3 +432,16 @@ def test_a_script_may_configure_its_own_tools(tmp_path: Path) -> None:
     assert "weather" in bot.settings.tools.ask_before
     with pytest.raises(ConfigError, match="ask_before"):
         Nanobot.from_config(path)
+
+
+def test_a_placeholder_for_a_key_is_no_secret() -> None:
+    """Local servers are given "ollama" for a key; results that speak of it stay as they are."""
+    local = {"type": "openai", "base_url": "http://localhost:11434/v1"}
+    providers = {
+        "a": {**local, "api_key": "ollama"},
+        "b": {**local, "api_key": "Not-Needed"},
+        "c": {**local, "api_key": "0llama-x"},
+    }
+    settings = Settings.model_validate({"providers": providers})
+
+    assert secrets_in(settings) == ["0llama-x"]
