@@ -33,6 +33,7 @@ KILL_HUNG_AFTER_S = 0.5  # one that has had its time gets less
 GOING_S = 0.1  # a namespace is ended by its own end: its processes are on their way and left nothing running
 REST_S = 0.3  # what a command left running gets to end by itself
 DRAIN_S = 0.25  # how long a pipe is read on after the command itself has ended
+_SILENT_S = 0.1  # a terminal that gives nothing for so long has nothing more to give
 DYING_BYTES = (
     1 << 20
 )  # most output that is read from a command that is being ended: then it blocks instead of burning time
@@ -268,11 +269,12 @@ class Supervision:
         """Read what is still in the pipe, for a moment: somebody else may hold it open."""
         deadline = time.monotonic() + for_s
         while self._open and (left := deadline - time.monotonic()) > 0:
-            if select.select([self._child.output], [], [], min(left, 0.05))[0]:
+            has_more = select.select([self._child.output], [], [], min(left, _SILENT_S))[0]
+            if has_more:
                 self._read()
             self._reap()
-            if self._child.is_terminal and not descendants(1):
-                break  # a terminal has no end of file while we hold our side of it
+            if self._child.is_terminal and not has_more and not descendants(1):
+                break  # a terminal has no end of file while we hold our side of it, and gives what it has bit by bit
 
     def _end_rest(self) -> int:
         """End what the command left running; return how many processes that were."""

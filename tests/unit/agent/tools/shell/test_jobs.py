@@ -278,3 +278,13 @@ async def test_nothing_but_an_id_is_an_id(shell: Shell) -> None:
     """A path or a file name leads nowhere."""
     for name in ("../x", "", "j1/../..", str(Path.home())):
         assert "there is no job" in await shell.bench.error(shell.output, job=name)
+
+
+async def test_a_terminal_s_last_words_are_kept(shell: Shell) -> None:
+    """What a command on a terminal says last is kept, however much it said just before it ended."""
+    command = "head -c 30000 /dev/zero | tr '\\0' x | fold -w 100; echo; echo THE-END"
+    for _ in range(4):
+        texts = await asyncio.gather(
+            *(shell.bench.text(shell.exec, command=command, pty=True, timeout_s=20) for _ in range(8))
+        )
+        assert [text for text in texts if "THE-END" not in text] == []
