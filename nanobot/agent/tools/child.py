@@ -59,7 +59,8 @@ async def run_child(
                 if await _read(process.stdout, output, max_bytes):
                     stopped = "output"
                     _kill(process)
-            await process.wait()  # its output ends before it does: killed now, it would lose its exit code
+            if not stopped:
+                await process.wait()  # its output ends before it does: killed now, it would lose its exit code
     except TimeoutError:
         stopped = "time"
     finally:
