@@ -58,6 +58,7 @@ async def test_what_cannot_be_written_is_refused_with_a_reason(bench: Bench) -> 
     os.mkfifo(bench.workspace / "fifo")
 
     assert "is a directory" in await bench.error(WRITE, path="dir", content="x")
+    assert "names a directory" in await bench.error(WRITE, path="new/", content="x")
     assert "a part of its path is a file" in await bench.error(WRITE, path="file/x", content="x")
     assert "is a FIFO" in await bench.error(WRITE, path="fifo", content="x")
     assert "cannot be written" in await bench.error(WRITE, path="new", content="\ud800")
