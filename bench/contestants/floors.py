@@ -1,7 +1,7 @@
 """The floors: the requests that nanobot sent, sent again by the bare SDK (``sdk``) or by its HTTP client alone (``http``).
 
 ``paused`` is the SDK again, but each request waits for 2 ms first, as one waits that comes after a look at a disk: what was hot in
-the processor's caches is not any more, and the same code takes nearly twice the CPU.
+the processor's caches is not any more, and the same code takes more CPU.
 """
 
 import asyncio
