@@ -44,9 +44,9 @@ class Writer:
 
     def _wanted(self, arguments: WriteFileArguments, context: ToolContext) -> tuple[Path, Version | None, bytes, str]:
         """Return the path, what is there, its new content, and in words what that keeps of the old one's form."""
+        path = self._rules.resolve(arguments.path, context.workspace)
         if arguments.path.endswith("/"):
             raise ToolError(f"{arguments.path!r} names a directory; name a file in it.")
-        path = self._rules.resolve(arguments.path, context.workspace)
         walls = self._rules.walls(context.workspace)
         before = read_version(path, arguments.path, max_bytes=_MAX_OLD_BYTES, walls=walls)
         if before is not None:
