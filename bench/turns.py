@@ -36,7 +36,7 @@ async def text_turn(*, peers: bool) -> Sequence[Row]:
 
 async def tool_turn(*, peers: bool) -> Sequence[Row]:
     """Measure a Turn of ten tool calls: one after the other (eleven requests), and all at once (two)."""
-    one_by_one = Job(text=_TEN, turns=6, warm=1, requests=11, fresh=True)
+    one_by_one = Job(text=_TEN, turns=6, warm=3, requests=11, fresh=True)
     at_once = Job(text=_TEN_AT_ONCE, turns=10, warm=1, requests=2, fresh=True)
     found = await compete(one_by_one, (*_FLOORS, PAUSED, *_peers(peers)), repeats=REPEATS)
     other = await compete(replace(one_by_one, wire="anthropic"), (*_FLOORS, PAUSED), repeats=REPEATS)
