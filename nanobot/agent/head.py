@@ -72,11 +72,10 @@ class Heads:
     def __init__(self, settled: Callable[[], Awaitable[None]] = _at_once) -> None:
         self._settled = settled
         self._known: _Newest[tuple[str, EntryId], FrozenHead] = _Newest()
-        self._texts: _Newest[BlobId, str] = (
-            _Newest()
-        )  # most sessions begin alike: read once, in memory once, encoded once
+        # Most sessions begin alike, so that is read once, in memory once, and encoded once.
+        self._texts: _Newest[BlobId, str] = _Newest()
         self._lists: _Newest[BlobId, tuple[ToolSpec, ...]] = _Newest()
-        self._newest: tuple[tuple[ToolSpec, ...], bytes] = ((), _written(()))
+        self._last_written: tuple[tuple[ToolSpec, ...], bytes] = ((), _written(()))
 
     async def current(self, session: Session, builder: ContextBuilder, tools: ToolRegistry, model: Model) -> FrozenHead:
         """Return the session's head; freeze a new one where there is none or our own tools have changed."""
@@ -137,9 +136,9 @@ class Heads:
         return self._known.keep((session.key, entry), FrozenHead(entry, system, specs))
 
     def _written(self, specs: tuple[ToolSpec, ...]) -> bytes:
-        if self._newest[0] is not specs:  # they are the same object as long as they are the same tools
-            self._newest = (specs, _written(specs))
-        return self._newest[1]
+        if self._last_written[0] is not specs:  # they are the same object as long as they are the same tools
+            self._last_written = (specs, _written(specs))
+        return self._last_written[1]
 
 
 def fitting(specs: Sequence[ToolSpec], window: int) -> tuple[ToolSpec, ...]:

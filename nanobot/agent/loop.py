@@ -384,7 +384,7 @@ def _carried_out(
     """Return what came of an urgent command, also if that is a fault of ours: it would come again with every start."""
     try:
         return cast("commands.Outcome", command.run(context, commands.parse(message.text)[1]))
-    except Exception as error:  # as at a Turn's boundary
+    except Exception as error:  # a fault of one command must end neither the loop nor come back with every start
         log.exception("/%s of session %r failed", command.name, message.session_key)
         text = f"Something went wrong inside nanobot ({type(error).__name__}); its log has the details."
         return commands.Outcome(text=text)

@@ -297,11 +297,26 @@ class _Mending:
         return item
 
 
-class _MendedStream:
+class _End:
+    """One end of the transport, closed with the one inside it."""
+
     def __init__(self, inner: Any, mending: _Mending) -> None:  # Any: as ``_Transport``
         self._inner = inner
         self._mending = mending
 
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _MendedStream(_End):
     @property
     def last_context(self) -> Any:  # Any: a contextvars.Context, where the transport has one
         return getattr(self._inner, "last_context", None)
@@ -334,38 +349,12 @@ class _MendedStream:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class _Answers:
+class _Answers(_End):
     """Where the SDK writes; it is noticed when a request of the server was answered."""
-
-    def __init__(self, inner: Any, mending: _Mending) -> None:  # Any: as ``_Transport``
-        self._inner = inner
-        self._mending = mending
 
     async def send(self, item: SessionMessage) -> None:
         await self._inner.send(item)
         if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
             with contextlib.suppress(ValueError):  # one that nobody asked for
                 self._mending.asked.release()
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()

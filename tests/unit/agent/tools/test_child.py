@@ -10,7 +10,7 @@ import fcntl, sys, time
 fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20)
 sys.stdout.buffer.write(b"y" * (1 << 20))
 sys.stdout.flush()
-time.sleep(60)
+time.sleep(60)  # it does not end by itself: who waits for that, waits for long
 """
 
 
