@@ -1,6 +1,5 @@
 """The ``Gate`` that keeps the rules: it gathers the facts of a call and lets ``rules`` and ``guard`` decide."""
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from nanobot.agent.rules import FOR_MEMBERS, Facts, Placed, deciding, verdict
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.secret_paths import SecretPaths
+from nanobot.agent.tools.threads import in_thread
 from nanobot.bus.events import Role
 from nanobot.messages import ToolCall
 
@@ -52,7 +52,7 @@ class RuleGate:
         given: dict[str, object] = arguments.model_dump()
         facts, named = self._facts(call, context), ""
         if self._turns_on_secrets(facts):
-            named = await asyncio.to_thread(self._secret_paths.named_through, given, context.workspace)
+            named = await in_thread(self._secret_paths.named_through, given, context.workspace)
             facts = replace(facts, secrets=(*facts.secrets, f"{call.name} {named}")) if named else facts
         found = deciding(self._rules, call, given, facts)
         if named and found is not None and found.place == FOR_MEMBERS:
@@ -104,7 +104,7 @@ class RuleGate:
         """Return a secret file that a command could read without naming it."""
         at, found = self._in_reach.get(workspace, (float("-inf"), ""))
         if self._clock() - at > _FRESH_S:
-            found = await asyncio.to_thread(self._secret_paths.within, workspace)
+            found = await in_thread(self._secret_paths.within, workspace)
             self._in_reach[workspace] = (self._clock(), found)
         return found
 

@@ -42,7 +42,7 @@ class Blobs:
         blob = hashlib.sha256(data).hexdigest()
         folder = self.at.blob_dir(key)
         make_dirs(self.disk, folder, sync=False)
-        if self._has(folder / blob, len(data)) or self._linked(folder / blob):
+        if self._has(folder / blob, len(data)) or self._linked(folder / blob, len(data)):
             os.utime(folder / blob)  # it is new again, for ``prune``
         else:
             self._write(folder, blob, data)
@@ -108,10 +108,10 @@ class Blobs:
         except FileNotFoundError:
             return False
 
-    def _linked(self, path: Path) -> bool:
+    def _linked(self, path: Path, size: int) -> bool:
         """Say whether the blob has this name too now.  Where that cannot be, it is written once more."""
         kept = self.kept.get(path.name)
-        if kept is None:
+        if kept is None or not self._has(kept, size):
             return False
         try:
             self.disk.link(kept, path)

@@ -161,3 +161,12 @@ def test_a_second_name_survives_a_power_cut(tmp_path: Path) -> None:
     disk.cut_power(tmp_path / "after")
 
     assert (Layout(tmp_path / "after" / "data").blob_dir("two") / blob).read_bytes() == b"prompt"
+
+
+def test_a_damaged_file_gets_no_second_name(blobs: Blobs) -> None:
+    """What a disk has cut short in one session is written anew for the next one."""
+    blob = blobs.put("one", b"prompt")
+    (blobs.at.blob_dir("one") / blob).write_bytes(b"pro")
+    blobs.put("two", b"prompt")
+
+    assert blobs.get("two", blob) == b"prompt"
